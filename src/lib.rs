@@ -1,0 +1,5 @@
+//! redlock: flock(1) for a fleet.
+pub mod clock;
+pub mod exit;
+pub mod protocol;
+pub mod wake;

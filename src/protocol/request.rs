@@ -1,0 +1,147 @@
+//! What is asked of a node and what it answers: the vocabulary between the pure machines and the
+//! shell that owns the sockets.
+
+use std::time::Duration;
+
+use super::Token;
+
+/// A node's place in the canonical (sorted) list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub u8);
+
+impl NodeIndex {
+    /// The place as an index into per-node tables.
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One ordered connection to one node. A node can have several in the course of a session; the
+/// serial number grows with each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId {
+    /// Whose connection it is.
+    pub node: NodeIndex,
+    /// Which of this node's connections.
+    pub serial: u32,
+}
+
+/// One request; each is one round trip, atomic at the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Set every key to `value` for `ttl` when all are absent or already ours; on keys of our own
+    /// raise the expiry, never lower it. Answers [`Reply::Done`] or [`Reply::Held`].
+    Acquire {
+        /// Whose keys these are.
+        token: Token,
+        /// The whole value: token, separator, the holder's data.
+        value: String,
+        /// The expiry.
+        ttl: Duration,
+    },
+    /// Raise the expiry to `ttl` when every key carries the token. Answers [`Reply::Done`],
+    /// [`Reply::Absent`] or [`Reply::Held`].
+    Extend {
+        /// The token that must be there.
+        token: Token,
+        /// The expiry.
+        ttl: Duration,
+    },
+    /// Delete the keys that carry the token. Answers [`Reply::Done`], [`Reply::Absent`] or
+    /// [`Reply::Held`].
+    Release {
+        /// The token that must be there.
+        token: Token,
+        /// Tell those who wait. An attempt that did not win stays silent (an *undo*), else losers
+        /// would wake each other in a storm.
+        announce: bool,
+    },
+    /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
+    /// also lists keys of our own.
+    Look,
+}
+
+/// What sits at one of the keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Occupant {
+    /// A string: ours, another redlock's, or any other client's.
+    Value(Vec<u8>),
+    /// Something that is no string, named by its Redis type (`hash`, `zset`, ...).
+    Type(String),
+}
+
+/// One key that stands in the way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Obstacle {
+    /// Which of the session's keys, by its place in their sorted list.
+    pub key: usize,
+    /// What is there.
+    pub occupant: Occupant,
+    /// When the node will drop it; `None` when it has no expiry.
+    pub expires_in: Option<Duration>,
+}
+
+/// Why a node would not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Refusal {
+    /// What kind of refusal, as far as anybody decides by it.
+    pub kind: RefusalKind,
+    /// The node's own words, cleaned of control characters, without secrets.
+    pub text: String,
+}
+
+/// The refusals that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefusalKind {
+    /// NOAUTH, WRONGPASS or NOPERM: waiting will not mend it.
+    Rights,
+    /// Anything else: READONLY, MASTERDOWN, NOREPLICAS, OOM, MISCONF, LOADING, BUSY, MOVED,
+    /// CLUSTERDOWN, too many clients, ...
+    State,
+}
+
+/// A complete answer to one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It was done: set, extended, deleted.
+    Done,
+    /// There was nothing of ours (extend, release) or nothing at all (look).
+    Absent,
+    /// Keys that are not ours (acquire, extend, release) or all that is there (look). Never empty
+    /// for acquire.
+    Held(Vec<Obstacle>),
+    /// The node refused.
+    Refused(Refusal),
+}
+
+/// Why a connection came to nothing. What was unanswered on it may have been executed, unless the
+/// connection never became ready.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trouble {
+    /// The name has no address, or its resolution failed.
+    Unresolvable(String),
+    /// The resolver, the TCP or the TLS handshake was not ready in time.
+    ConnectTimeout,
+    /// The connection was refused or could not be made; the system's words.
+    Unreachable(String),
+    /// Connected, and then no answer in time.
+    Silent,
+    /// The node or something between us closed the connection.
+    Cut,
+    /// The answer is no Redis protocol.
+    Garbage,
+}
+
+/// What the shell tells about one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// Connected; from here on bytes of requests may be on their way. Comes at most once and
+    /// before any reply. The node's refusal of our credentials or database is no event of its own:
+    /// it makes every reply of this connection a [`Reply::Refused`], although the requests behind
+    /// it may have been executed.
+    Ready,
+    /// The answer to the oldest unanswered request of this connection.
+    Replied(Reply),
+    /// Nothing more comes from this connection.
+    Ended(Trouble),
+}
