@@ -1,5 +1,8 @@
 //! redlock: flock(1) for a fleet.
+pub mod child;
 pub mod clock;
 pub mod exit;
 pub mod protocol;
+pub mod run;
+pub mod signal;
 pub mod wake;
