@@ -8,3 +8,4 @@
 #![allow(dead_code, reason = "the harness has rooms for topics to come")]
 
 mod harness;
+mod house;

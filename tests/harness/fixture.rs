@@ -16,3 +16,36 @@ pub fn child() -> PathBuf {
     );
     path
 }
+
+#[test]
+fn child_counts_two_deliveries_in_quick_succession_as_two() {
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+        time::Duration,
+    };
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let mut command = Command::new(child());
+    command.arg("signals").stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert_eq!(next(), "ready");
+    // A busy machine may not let the child run within 100 us; the kernel itself merges the two then.
+    let exact = (0..1000).any(|_| {
+        kill_process(pid, Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_micros(100));
+        kill_process(pid, Signal::INT).unwrap();
+        kill_process(pid, Signal::USR1).unwrap();
+        let count = std::iter::from_fn(|| Some(next()))
+            .take_while(|line| line == "got INT")
+            .count();
+        count == 2
+    });
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(exact);
+    assert!(child.wait().unwrap().success());
+}
