@@ -5,10 +5,13 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    time::Duration,
 };
 
-use crate::{child::RUN_VARIABLE, protocol::Token};
+use crate::{
+    child::RUN_VARIABLE,
+    protocol::Token,
+    settings::{Credentials, Facts},
+};
 
 /// Variables that describe the innermost run only: an outer run's are wrong in an inner one.
 const INNERMOST: [&str; 5] = [
@@ -25,33 +28,6 @@ const HELD: &str = "REDLOCK_HELD";
 /// The one variable that is nothing but a secret. Userinfo in node URLs is the other place; who
 /// fills [`Facts::reach`] has taken it out.
 const PASSWORD: &str = "REDLOCK_PASSWORD";
-
-/// Whether the command may see the credentials (`--keep-credentials`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Credentials {
-    /// They are taken out.
-    #[default]
-    Hide,
-    /// They stay.
-    Keep,
-}
-
-/// What the environment is to say.
-#[derive(Clone, Debug, Default)]
-pub struct Facts {
-    /// The names of the locks, as the user gave them.
-    pub keys: Vec<Vec<u8>>,
-    /// The lock's ttl.
-    pub ttl: Duration,
-    /// This run's id: fresh, at least as unlikely to occur elsewhere as a UUID.
-    pub run: String,
-    /// How the command reaches the nodes itself: `REDLOCK_NODES` (resolved, and without credentials
-    /// unless they are kept), `REDLOCK_PREFIX`, `REDLOCK_CONFIG`, `REDLOCK_PASSWORD_FILE`,
-    /// `REDLOCK_TLS_*`. `None` removes the variable.
-    pub reach: Vec<(&'static str, Option<OsString>)>,
-    /// What becomes of the credentials.
-    pub credentials: Credentials,
-}
 
 /// The command's whole environment: `inherited`, changed by `facts` and the lock's `token`. Order
 /// and strangeness of what is not ours stay.
@@ -133,6 +109,8 @@ fn appended(mut list: OsString, word: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn facts() -> Facts {

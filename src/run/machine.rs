@@ -8,26 +8,15 @@
 
 use std::time::Duration;
 
-use super::notice::{EndedBy, Notice, OnLost, Process, Reason};
 use crate::{
     child::Ending,
     clock::Tick,
     exit::{Code, Exit},
     protocol::{Denial, Event, NodeIndex, NodeView, RefusalKind, Timing, Verdict as Denied},
+    settings::Leftover,
     signal::{Placing, Source, Verdict, relay},
+    ui::{EndedBy, Notice, OnLost, Process, Reason},
 };
-
-/// Descendants that outlive the command (`--leftover`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leftover {
-    /// Keep the lock until the last one is gone.
-    #[default]
-    Wait,
-    /// TERM, the grace, KILL, then release.
-    Kill,
-    /// Release at once.
-    Ignore,
-}
 
 /// What the machine decides by.
 #[derive(Clone, Debug)]

@@ -14,17 +14,18 @@ use rustix::{
 };
 
 use super::{
-    GuardianChoice, Lock, ParentDeath, RunPlan,
+    Lock,
     environment::environment,
     machine::{Action, Input, Left, Machine, Rules},
-    notice::{Notice, Process, Reason, Say},
 };
 use crate::{
     child::{self, Birth, Guardian, Inherited, Launch, Outcome, Placement, Stat, Tree, TreeEvent},
     clock::{BootClock, Clock},
     exit::{Code, Exit},
     protocol::{Event, Token},
+    settings::{GuardianChoice, ParentDeath, RunPlan},
     signal::{Placing, Received, Sender, Signals, Source},
+    ui::{Notice, Process, Reason, Say},
     wake::{self, Alarm, Receiver},
 };
 

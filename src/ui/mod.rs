@@ -4,11 +4,13 @@
 
 mod clean;
 mod denial;
+mod notice;
 mod voice;
 
 use std::os::fd::AsFd;
 
 pub use clean::clean;
+pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use voice::{Subject, Tone, Voice};
 
 /// Writes one line of ours to standard error. Control characters do not get through.

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{denial, exit_line, line};
+use super::{
+    denial, exit_line, line,
+    notice::{EndedBy, Notice, OnLost, Process, Reason, Say},
+};
 use crate::{
     clock::{BootClock, Clock, Tick},
     duration::show,
     protocol::{Denial, NodeView, Note, Verdict, quorum},
-    run::{EndedBy, Notice, OnLost, Process, Reason, Say, signal_name},
 };
 
 /// What a run is about, for people.
@@ -200,6 +202,14 @@ impl Voice {
             Reason::Failed { what, error } => format!("cannot {what}: {error}"),
         }
     }
+}
+
+/// A signal's name without its SIG.
+fn signal_name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal).map_or_else(
+        || signal.to_string(),
+        |name| name.trim_start_matches("SIG").to_owned(),
+    )
 }
 
 fn processes(processes: &[Process]) -> String {
