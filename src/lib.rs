@@ -5,6 +5,7 @@ pub mod clock;
 pub mod duration;
 pub mod commands;
 pub mod exit;
+pub mod node;
 pub mod protocol;
 pub mod run;
 pub mod settings;
