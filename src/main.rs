@@ -7,6 +7,5 @@ fn main() {
         Exit::Status(code) => code,
         Exit::Signal(signal) => child::die_of(signal),
     };
-    #[expect(clippy::exit, reason = "the one place where the process ends")]
     std::process::exit(code.into());
 }
