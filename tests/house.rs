@@ -12,13 +12,14 @@ const FLOORS: &[&[&str]] = &[
     // The library's root: it ties the rooms together.
     &["lib"],
     &["commands", "run"],
-    &["settings", "node", "child", "signal", "ui", "cli"],
+    &["settings"],
+    &["node", "child", "signal", "ui", "cli"],
     &["protocol"],
-    &["clock", "exit", "wake"],
+    &["clock", "duration", "exit", "wake"],
 ];
 
-/// Arrows inside a floor: settings read what the user typed, an alarm is set to a tick.
-const STAIRS: &[(&str, &str)] = &[("settings", "cli"), ("wake", "clock")];
+/// Arrows inside a floor: an alarm is set to a tick.
+const STAIRS: &[(&str, &str)] = &[("wake", "clock")];
 
 /// Words that belong to some files only: the word, where it may stand, and why.
 const PLACES: &[(&str, &[&str], &str)] = &[
