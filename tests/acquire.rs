@@ -43,9 +43,7 @@ fn lock_is_had_exactly_when_a_majority_of_nodes_is_free() {
             run.fails(75, "*k*").check();
         }
         // The undo of a run that ended may still be on its way to a node.
-        eventually("only the foreign values are left", || {
-            fleet.holding("k") == taken
-        });
+        eventually("only the foreign values are left", || fleet.holding("k") == taken);
         for &number in &taken {
             assert_eq!(fleet.servers()[number].get("k").as_deref(), Some("foreign"));
         }
@@ -76,20 +74,12 @@ fn lock_is_had_exactly_when_a_majority_of_nodes_does_not_refuse_connections() {
 #[test]
 fn lock_is_had_exactly_when_a_majority_of_nodes_is_not_stopped() {
     let fleet = fleet(5);
-    let short = [
-        "-n",
-        "--node-timeout",
-        "150ms",
-        "--connect-timeout",
-        "150ms",
-    ];
+    let short = ["-n", "--node-timeout", "150ms", "--connect-timeout", "150ms"];
     for stopped in every_set() {
         for &number in &stopped {
             fleet.servers()[number].stop().unwrap();
         }
-        let run = Redlock::run(fleet.nodes())
-            .args(short)
-            .command(["echo", "ran"]);
+        let run = Redlock::run(fleet.nodes()).args(short).command(["echo", "ran"]);
         if stopped.len() <= 2 {
             run.stdout("ran\n").check();
         } else {
@@ -107,20 +97,14 @@ fn lock_with_one_node_works() {
     let fleet = fleet(1);
     run(&fleet).command(["echo", "ran"]).stdout("ran\n").check();
     fleet.set_everywhere("k", "foreign");
-    run(&fleet)
-        .command(["echo", "ran"])
-        .fails(75, "*k*")
-        .check();
+    run(&fleet).command(["echo", "ran"]).fails(75, "*k*").check();
 }
 
 #[test]
 fn sequential_strategy_has_the_same_verdicts() {
     let mut fleet = fleet(5);
-    let sequential = |fleet: &Fleet| {
-        run(fleet)
-            .args(["--strategy", "sequential"])
-            .command(["echo", "ran"])
-    };
+    let sequential =
+        |fleet: &Fleet| run(fleet).args(["--strategy", "sequential"]).command(["echo", "ran"]);
     for taken in [0, 1, 2, 3, 5] {
         clear(&fleet);
         for server in &fleet.servers()[..taken] {
@@ -153,10 +137,7 @@ fn holder_is_named_to_who_is_refused() {
         .start();
     holder.wait_stdout("ready\n");
     let pid = holder.pid().as_raw_nonzero();
-    run(&fleet)
-        .command(["echo", "ran"])
-        .fails(75, &format!("*'k'*held by*pid {pid}*"))
-        .check();
+    run(&fleet).command(["echo", "ran"]).fails(75, &format!("*'k'*held by*pid {pid}*")).check();
     holder.signal(rustix::process::Signal::TERM);
     holder.check();
 }
@@ -183,21 +164,15 @@ fn conflict_exit_code_replaces_75_and_nothing_else() {
 fn waiting_ends_when_the_lock_becomes_free() {
     let fleet = fleet(3);
     fleet.set_everywhere("k", "foreign");
-    let mut waiter = Redlock::run(fleet.nodes())
-        .args(["-w", "15s"])
-        .command(["echo", "ran"])
-        .start();
+    let mut waiter =
+        Redlock::run(fleet.nodes()).args(["-w", "15s"]).command(["echo", "ran"]).start();
     waiter.wait_stderr("waiting for 'k'");
     for server in fleet.servers() {
         assert!(server.client().del("k"));
     }
     waiter.wait_stdout("ran\n");
     let outcome = waiter.output();
-    assert_eq!(
-        outcome.end,
-        crate::harness::builder::End::Exit(0),
-        "{outcome}"
-    );
+    assert_eq!(outcome.end, crate::harness::builder::End::Exit(0), "{outcome}");
 }
 
 #[test]
@@ -221,9 +196,7 @@ fn several_keys_are_had_all_or_none() {
     run().command(["true"]).check();
     fleet.set_everywhere("b", "foreign");
     run().command(["echo", "ran"]).fails(75, "*b*").check();
-    eventually("nothing of the other key is left", || {
-        fleet.all_keys() == ["0:b", "1:b", "2:b"]
-    });
+    eventually("nothing of the other key is left", || fleet.all_keys() == ["0:b", "1:b", "2:b"]);
 }
 
 #[test]
@@ -231,10 +204,7 @@ fn contenders_run_one_at_a_time() {
     let fleet = fleet(5);
     let place = crate::harness::scratch();
     let log = place.path().join("log");
-    let line = format!(
-        "echo in >>'{0}'; sleep 0.02; echo out >>'{0}'",
-        log.display()
-    );
+    let line = format!("echo in >>'{0}'; sleep 0.02; echo out >>'{0}'", log.display());
     let (nodes, line) = (fleet.nodes(), line.as_str());
     thread::scope(|scope| {
         for _ in 0..6 {

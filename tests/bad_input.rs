@@ -40,19 +40,12 @@ impl Witness {
         assert!(outcome.stdout.is_empty(), "{outcome}");
         let lines: Vec<&str> = outcome.stderr.lines().collect();
         assert!(lines.len() == 1, "not one line: {outcome}");
-        assert!(
-            lines[0].starts_with(&format!("redlock: exit {code}: ")),
-            "{outcome}"
-        );
+        assert!(lines[0].starts_with(&format!("redlock: exit {code}: ")), "{outcome}");
         for word in words {
             assert!(outcome.stderr.contains(word), "no {word:?}: {outcome}");
         }
         let contact = self.listener.accept().map_err(|error| error.kind());
-        assert_eq!(
-            contact.err(),
-            Some(ErrorKind::WouldBlock),
-            "contacted: {outcome}"
-        );
+        assert_eq!(contact.err(), Some(ErrorKind::WouldBlock), "contacted: {outcome}");
         outcome
     }
 }
@@ -85,11 +78,7 @@ fn usage_errors_are_64() {
         witness.refuses(with(&witness, arguments), &[64], words);
     }
     let long = "k".repeat(513);
-    witness.refuses(
-        with(&witness, ["run", "-k", &long, "true"]),
-        &[64],
-        &["512"],
-    );
+    witness.refuses(with(&witness, ["run", "-k", &long, "true"]), &[64], &["512"]);
 }
 
 #[test]
@@ -110,14 +99,8 @@ fn durations_that_cannot_work_are_refused() {
 #[test]
 fn ttl_too_short_for_its_chain_is_refused_with_the_numbers() {
     let witness = Witness::new();
-    for options in [
-        ["--grace", "25s"],
-        ["--margin", "25s"],
-        ["--node-timeout", "25s"],
-    ] {
-        let run = with(&witness, ["run", "-k", "k", "-t", "30s"])
-            .args(options)
-            .command(["true"]);
+    for options in [["--grace", "25s"], ["--margin", "25s"], ["--node-timeout", "25s"]] {
+        let run = with(&witness, ["run", "-k", "k", "-t", "30s"]).args(options).command(["true"]);
         witness.refuses(run, &[78], &["25s", "30s"]);
     }
 }
@@ -141,15 +124,9 @@ fn node_lists_that_break_the_premises_are_78() {
         ("redis://127.0.0.1:70000".to_owned(), &[]),
         (format!("{url}?timeout=3"), &["timeout"]),
         (format!("{url}/nonsense"), &["nonsense"]),
-        (
-            format!("{url},{}", other(2)),
-            &["odd", "--allow-even-nodes"],
-        ),
+        (format!("{url},{}", other(2)), &["odd", "--allow-even-nodes"]),
         (format!("{url},{url},{}", other(2)), &["twice"]),
-        (
-            format!("127.0.0.1:{},{url},{}", witness.port, other(2)),
-            &["twice"],
-        ),
+        (format!("127.0.0.1:{},{url},{}", witness.port, other(2)), &["twice"]),
     ] {
         let run = Redlock::run(&nodes).command(["true"]);
         witness.refuses(run, &[78], words);
@@ -166,10 +143,7 @@ fn password_of_a_bad_list_is_never_repeated() {
     let witness = Witness::new();
     for nodes in [
         format!("redis://user:s3cret@127.0.0.1:{}?timeout=3", witness.port),
-        format!(
-            "redis://:s3cret@127.0.0.1:{0},redis://127.0.0.1:{0}",
-            witness.port
-        ),
+        format!("redis://:s3cret@127.0.0.1:{0},redis://127.0.0.1:{0}", witness.port),
         "ftp://user:s3cret@127.0.0.1".to_owned(),
         "redis://user:s3cret@127.0.0.1:port".to_owned(),
     ] {

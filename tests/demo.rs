@@ -17,9 +17,6 @@ fn demo_shows_the_main_job() {
         assert!(stdout.contains(text), "no {text:?}: {stdout}\n{stderr}");
     }
     assert!(!stdout.contains("never printed\nexit"), "{stdout}");
-    assert!(
-        stderr.contains("5 of 5") || stderr.contains("5/5"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("5 of 5") || stderr.contains("5/5"), "{stderr}");
     assert!(stderr.contains("redlock: exit 75: "), "{stderr}");
 }

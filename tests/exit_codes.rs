@@ -33,9 +33,7 @@ fn every_exit_status_is_passed_on() {
 #[test]
 fn death_by_any_signal_is_passed_on() {
     let fleet = fleet(1);
-    let fatal = [
-        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31,
-    ];
+    let fatal = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31];
     for signal in fatal.into_iter().chain([34, 50, 64]) {
         let line = format!("ulimit -c 0; kill -{signal} $$; exit 99");
         let outcome = run(&fleet)
@@ -44,10 +42,7 @@ fn death_by_any_signal_is_passed_on() {
             .shell(&line)
             .output();
         let expected = crate::harness::builder::End::Signal(signal);
-        assert!(
-            outcome.end == expected && outcome.stderr.is_empty(),
-            "{signal}: {outcome}"
-        );
+        assert!(outcome.end == expected && outcome.stderr.is_empty(), "{signal}: {outcome}");
     }
     eventually("no key is left", || fleet.all_keys().is_empty());
 }
@@ -56,11 +51,7 @@ fn death_by_any_signal_is_passed_on() {
 fn command_that_is_not_there_is_127_and_gives_the_lock_back() {
     let fleet = fleet(3);
     for command in ["/no/such/command", "no-such-command", "/etc/passwd/x"] {
-        let code = if command.starts_with("/etc") {
-            126
-        } else {
-            127
-        };
+        let code = if command.starts_with("/etc") { 126 } else { 127 };
         let reason = format!("*{command}*");
         run(&fleet).command([command]).fails(code, &reason).check();
         eventually("no key is left", || fleet.all_keys().is_empty());
@@ -82,11 +73,7 @@ fn script_without_a_first_line_runs_in_a_shell() {
     let fleet = fleet(1);
     let place = scratch();
     let path = script(&place, "s", "echo \"$1\"; exit 7\n");
-    run(&fleet)
-        .command([path.as_os_str(), "a b".as_ref()])
-        .stdout("a b\n")
-        .exits(7)
-        .check();
+    run(&fleet).command([path.as_os_str(), "a b".as_ref()]).stdout("a b\n").exits(7).check();
 }
 
 #[test]
@@ -116,10 +103,7 @@ fn arguments_arrive_byte_for_byte() {
         .collect();
     let program = [child().into_os_string(), "arguments".into()];
     let words = || program.iter().chain(&arguments);
-    run(&fleet)
-        .command(words())
-        .stdout(expected.as_str())
-        .check();
+    run(&fleet).command(words()).stdout(expected.as_str()).check();
     // The first operand starts the command, with or without `--`.
     run(&fleet).args(words()).stdout(expected.as_str()).check();
 }
@@ -131,10 +115,7 @@ fn options_after_the_first_operand_are_the_commands() {
         .args(["echo", "-k", "--ttl", "nonsense", "--version"])
         .stdout("-k --ttl nonsense --version\n")
         .check();
-    run(&fleet)
-        .args(["--", "echo", "--", "--help"])
-        .stdout("-- --help\n")
-        .check();
+    run(&fleet).args(["--", "echo", "--", "--help"]).stdout("-- --help\n").check();
 }
 
 #[test]
@@ -153,10 +134,7 @@ fn stdin_stdout_and_stderr_are_the_commands_own() {
 fn command_that_exits_with_a_code_of_ours_has_no_line_of_ours() {
     let fleet = fleet(1);
     for code in [64, 69, 75, 77, 78, 79, 124, 125, 126, 127] {
-        run(&fleet)
-            .shell(&format!("exit {code}"))
-            .exits(code)
-            .check();
+        run(&fleet).shell(&format!("exit {code}")).exits(code).check();
     }
 }
 
@@ -199,10 +177,7 @@ fn every_relayed_signal_arrives_exactly_once() {
     ];
     let program = child();
     let words: [&OsStr; 2] = [program.as_os_str(), OsStr::new("signals")];
-    let mut running = run(&fleet)
-        .under(["env", "--default-signal"])
-        .command(words)
-        .start();
+    let mut running = run(&fleet).under(["env", "--default-signal"]).command(words).start();
     running.wait_stdout("ready\n");
     let mut expected = "ready\n".to_owned();
     for (signal, name) in signals {
@@ -214,11 +189,7 @@ fn every_relayed_signal_arrives_exactly_once() {
     expected.push_str("got TERM\n");
     let outcome = running.output();
     assert_eq!(outcome.stdout, expected, "{outcome}");
-    assert_eq!(
-        outcome.end,
-        crate::harness::builder::End::Exit(0),
-        "{outcome}"
-    );
+    assert_eq!(outcome.end, crate::harness::builder::End::Exit(0), "{outcome}");
 }
 
 #[test]
@@ -237,12 +208,7 @@ fn signal_while_waiting_ends_the_waiting_and_takes_every_vote_back() {
         waiter.signal(signal);
         let outcome = waiter.output();
         let expected = crate::harness::builder::End::Signal(signal.as_raw());
-        assert!(
-            outcome.end == expected && outcome.stdout.is_empty(),
-            "{outcome}"
-        );
-        eventually("only the foreign values are left", || {
-            fleet.holding("k") == [0, 1]
-        });
+        assert!(outcome.end == expected && outcome.stdout.is_empty(), "{outcome}");
+        eventually("only the foreign values are left", || fleet.holding("k") == [0, 1]);
     }
 }

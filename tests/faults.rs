@@ -31,12 +31,7 @@ enum Fault {
     Dripping,
 }
 
-const FAULTS: [Fault; 4] = [
-    Fault::Stopped,
-    Fault::Refusing,
-    Fault::Blackholed,
-    Fault::Dripping,
-];
+const FAULTS: [Fault; 4] = [Fault::Stopped, Fault::Refusing, Fault::Blackholed, Fault::Dripping];
 
 /// Five nodes, some of them at fault.
 struct Patients {
@@ -134,11 +129,7 @@ fn nodes_that_cut_every_connection_are_unavailable() {
     for proxy in &patients.proxies[..3] {
         proxy.set(Mode::Cut);
     }
-    Redlock::run(patients.nodes())
-        .args(["-n"])
-        .command(["echo", "ran"])
-        .fails(69, "*")
-        .check();
+    Redlock::run(patients.nodes()).args(["-n"]).command(["echo", "ran"]).fails(69, "*").check();
     patients.wait_until_empty(Fault::Refusing);
 }
 
@@ -149,11 +140,7 @@ fn nodes_that_were_never_there_are_named() {
         server.kill();
     }
     let down = fleet.servers()[0].address();
-    let outcome = Redlock::run(fleet.nodes())
-        .args(["-n"])
-        .command(["true"])
-        .fails(69, "*")
-        .check();
+    let outcome = Redlock::run(fleet.nodes()).args(["-n"]).command(["true"]).fails(69, "*").check();
     assert!(outcome.stderr.contains(&down.to_string()), "{outcome}");
 }
 
@@ -171,9 +158,7 @@ fn one_node_held_and_one_down_of_three_is_busy_and_both_are_said() {
     assert!(outcome.stderr.contains(&down.to_string()), "{outcome}");
     let held = fleet.servers()[0].address();
     assert!(outcome.stderr.contains(&held.to_string()), "{outcome}");
-    eventually("our own vote is taken back", || {
-        !fleet.servers()[2].exists("k")
-    });
+    eventually("our own vote is taken back", || !fleet.servers()[2].exists("k"));
 }
 
 /// glibc asks the resolver for 5 s and more; the others must not notice.
@@ -202,24 +187,15 @@ fn host_name_that_nobody_resolves_delays_no_other_node() {
         ),
     );
     let wrapper = ["unshare", "--mount", deaf.to_str().unwrap()];
-    let can = Command::new(wrapper[0])
-        .args(&wrapper[1..])
-        .arg("true")
-        .output();
+    let can = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output();
     if !can.is_ok_and(|can| can.status.success()) {
         skip!("no mount namespace can be had (unshare --mount)");
     }
     let fleet = fleet(4);
     let nodes = format!("{},redis://nobody.example:6390", fleet.nodes());
-    let outcome = Redlock::run(nodes)
-        .under(wrapper)
-        .command(["echo", "ran"])
-        .stdout("ran\n")
-        .check();
-    assert!(
-        resolver.recv(&mut [0; 512]).is_ok(),
-        "the resolver was never asked"
-    );
+    let outcome =
+        Redlock::run(nodes).under(wrapper).command(["echo", "ran"]).stdout("ran\n").check();
+    assert!(resolver.recv(&mut [0; 512]).is_ok(), "the resolver was never asked");
     // The connect-timeout of this node is 1 s.
     assert!(outcome.took < 800 * MS, "{outcome}");
     eventually("no key is left", || fleet.all_keys().is_empty());

@@ -22,10 +22,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A command that says `ready` and ends when the file `go` is there.
 fn until(go: &Path) -> String {
-    format!(
-        "echo ready; until [ -e '{}' ]; do sleep 0.02; done; echo done",
-        go.display()
-    )
+    format!("echo ready; until [ -e '{}' ]; do sleep 0.02; done; echo done", go.display())
 }
 
 /// How many scripts this node has run: one for each request.
@@ -54,21 +51,14 @@ fn command_that_outlives_four_ttl_keeps_the_lock_and_no_contender_starts() {
     holder.wait_stdout("ready\n");
     let touch = ["touch", marker.to_str().unwrap()];
     while start.elapsed() < 4 * 1500 * MS {
-        Redlock::run(fleet.nodes())
-            .args(["-w", "200ms", "-q"])
-            .command(touch)
-            .exits(75)
-            .check();
+        Redlock::run(fleet.nodes()).args(["-w", "200ms", "-q"]).command(touch).exits(75).check();
         assert_eq!(fleet.holding("k").len(), 5, "the lock is not on all nodes");
     }
     assert!(!marker.exists());
     fs::write(go, "").unwrap();
     holder.check();
     eventually("the lock is given back", || fleet.all_keys().is_empty());
-    Redlock::run(fleet.nodes())
-        .args(["-n"])
-        .command(touch)
-        .check();
+    Redlock::run(fleet.nodes()).args(["-n"]).command(touch).check();
     assert!(marker.exists());
 }
 
@@ -131,14 +121,9 @@ fn command_is_dead_before_the_validity_ends_when_a_majority_is_stopped() {
     }
     // Whatever they answered was asked before this moment: ttl - drift later it is over.
     let start = Instant::now();
-    eventually("the command is dead", || {
-        !pids.iter().any(|&pid| alive(pid))
-    });
+    eventually("the command is dead", || !pids.iter().any(|&pid| alive(pid)));
     let took = start.elapsed();
-    assert!(
-        took < Duration::from_millis(2000 - 20 - 2),
-        "{took:?} after the stop"
-    );
+    assert!(took < Duration::from_millis(2000 - 20 - 2), "{took:?} after the stop");
     run.check();
 }
 
@@ -205,9 +190,7 @@ fn lock_that_somebody_took_away_ends_the_command_at_once() {
         server.set("k", "thief");
     }
     let start = Instant::now();
-    eventually("the command is dead", || {
-        !pids.iter().any(|&pid| alive(pid))
-    });
+    eventually("the command is dead", || !pids.iter().any(|&pid| alive(pid)));
     // Noticed at the next extension, at most a third of the ttl later. KILL, without grace.
     let took = start.elapsed();
     assert!(took < 2000 * MS, "{took:?} after the loss");
@@ -225,21 +208,14 @@ fn lock_is_held_until_the_last_descendant_is_gone() {
         "setsid sh -c 'until [ -e {} ]; do sleep 0.02; done' & echo ready; exit 3",
         go.display()
     );
-    let mut run = Redlock::run(fleet.nodes())
-        .args(["--ttl", "2s"])
-        .shell(&line)
-        .start();
+    let mut run = Redlock::run(fleet.nodes()).args(["--ttl", "2s"]).shell(&line).start();
     run.wait_stdout("ready\n");
     wait_rounds(&fleet, 0, 2);
     assert_eq!(run.ended(), None);
     assert_eq!(fleet.holding("k").len(), 3);
     fs::write(go, "").unwrap();
     let outcome = run.output();
-    assert_eq!(
-        outcome.end,
-        crate::harness::builder::End::Exit(3),
-        "{outcome}"
-    );
+    assert_eq!(outcome.end, crate::harness::builder::End::Exit(3), "{outcome}");
     eventually("the lock is given back", || fleet.all_keys().is_empty());
 }
 

@@ -19,8 +19,7 @@ use crate::harness::{
 /// The addresses in a list of nodes.
 fn addresses(nodes: &str) -> Vec<SocketAddr> {
     let urls = nodes.trim().split(',');
-    urls.map(|url| url.strip_prefix("redis://").unwrap().parse().unwrap())
-        .collect()
+    urls.map(|url| url.strip_prefix("redis://").unwrap().parse().unwrap()).collect()
 }
 
 fn answers(address: SocketAddr) -> bool {
@@ -36,9 +35,7 @@ fn started(place: &tempfile::TempDir, command: &[&str]) -> (Running, Vec<SocketA
         .env("TMPDIR", place.path())
         .start();
     running.wait_stdout("\n");
-    eventually("the nodes are printed", || {
-        running.stdout().contains("REDLOCK_NODES=")
-    });
+    eventually("the nodes are printed", || running.stdout().contains("REDLOCK_NODES="));
     let text = running.stdout();
     let (_, rest) = text.split_once("REDLOCK_NODES=").unwrap();
     let nodes = rest.lines().next().unwrap().trim_matches('\'').to_owned();
@@ -60,11 +57,7 @@ fn sandbox_runs_a_command_beside_real_masters_and_takes_them_away() {
         .check();
     let addresses = addresses(outcome.stdout.lines().next().unwrap());
     assert_eq!(addresses.len(), 5);
-    assert!(
-        addresses
-            .iter()
-            .all(|address| address.ip().is_loopback() && address.port() != 6379)
-    );
+    assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() != 6379));
     assert!(!addresses.iter().any(|&address| answers(address)));
 }
 
@@ -88,9 +81,7 @@ fn sandbox_gives_its_command_three_variables_of_ours_and_no_other() {
 fn first_minute_works() {
     let redlock = env!("CARGO_BIN_EXE_redlock");
     Redlock::new(["sandbox"])
-        .command([
-            redlock, "run", "--key", "hello", "--ttl", "30s", "--", "echo", "it works",
-        ])
+        .command([redlock, "run", "--key", "hello", "--ttl", "30s", "--", "echo", "it works"])
         .stdout("it works\n")
         .check();
 }
@@ -99,18 +90,9 @@ fn first_minute_works() {
 fn sandbox_ends_as_its_command_does() {
     let sandbox = || Redlock::new(["sandbox", "--count", "1"]);
     sandbox().shell("exit 255").exits(255).check();
-    sandbox()
-        .shell("kill -TERM $$")
-        .dies_of(Signal::TERM)
-        .check();
-    sandbox()
-        .command(["/no/such"])
-        .fails(127, "*/no/such*")
-        .check();
-    sandbox()
-        .command(["/etc/passwd"])
-        .fails(126, "*/etc/passwd*")
-        .check();
+    sandbox().shell("kill -TERM $$").dies_of(Signal::TERM).check();
+    sandbox().command(["/no/such"]).fails(127, "*/no/such*").check();
+    sandbox().command(["/etc/passwd"]).fails(126, "*/etc/passwd*").check();
 }
 
 #[test]
@@ -118,15 +100,10 @@ fn sandbox_without_a_command_prints_exports_and_stays_until_a_signal() {
     let place = scratch();
     for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
         let (running, addresses) = started(&place, &[]);
-        eventually("all three lines are there", || {
-            running.stdout().contains("REDLOCK_CONFIG")
-        });
+        eventually("all three lines are there", || running.stdout().contains("REDLOCK_CONFIG"));
         let lines: Vec<String> = running.stdout().lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 3, "{lines:?}");
-        assert!(
-            lines.iter().all(|line| line.starts_with("export REDLOCK_")),
-            "{lines:?}"
-        );
+        assert!(lines.iter().all(|line| line.starts_with("export REDLOCK_")), "{lines:?}");
         assert_eq!(addresses.len(), 3);
         assert!(addresses.iter().all(|&address| answers(address)));
         running.signal(signal);
@@ -157,9 +134,7 @@ fn sandbox_that_is_killed_leaves_no_server_no_command_and_no_directory() {
     running.signal(Signal::KILL);
     assert_eq!(running.output().end, End::Signal(9));
     eventually("the servers are gone", || {
-        !addresses
-            .iter()
-            .any(|address| TcpStream::connect(address).is_ok())
+        !addresses.iter().any(|address| TcpStream::connect(address).is_ok())
     });
     eventually("the command is gone", || !crate::harness::alive(child));
     assert!(is_empty(&place));
@@ -200,25 +175,14 @@ fn directory_of_the_servers_is_private() {
     // While a server hangs at its start the directory is still there to be looked at.
     let place = scratch();
     let bin = scratch();
-    crate::harness::script(
-        &bin,
-        "redis-server",
-        "#!/bin/sh\necho up >&2; exec sleep 60\n",
-    );
-    let path = format!(
-        "{}:{}",
-        bin.path().display(),
-        std::env::var("PATH").unwrap()
-    );
+    crate::harness::script(&bin, "redis-server", "#!/bin/sh\necho up >&2; exec sleep 60\n");
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
     let running = Redlock::new(["sandbox", "--count", "1"])
         .env("PATH", path)
         .env("TMPDIR", place.path())
         .start();
     eventually("the directory is there", || !is_empty(&place));
     let entry = fs::read_dir(place.path()).unwrap().next().unwrap().unwrap();
-    assert_eq!(
-        entry.metadata().unwrap().permissions().mode() & 0o777,
-        0o700
-    );
+    assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     running.signal(Signal::KILL);
 }

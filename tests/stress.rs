@@ -58,23 +58,14 @@ fn thousand_runs_ended_at_a_random_moment_leave_no_key_no_process_and_no_connect
                 })
             })
             .collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap())
-            .sum::<u64>()
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>()
     });
     // Both outcomes have to occur, else the moments are badly chosen and nothing was tested.
-    assert!(
-        counts > 0 && counts < RUNS,
-        "{counts} of {RUNS} ran to their end"
-    );
+    assert!(counts > 0 && counts < RUNS, "{counts} of {RUNS} ran to their end");
     let start = Instant::now();
     eventually("no key is left", || fleet.all_keys().is_empty());
     // The ttl is 30 s.
-    assert!(
-        start.elapsed() < Duration::from_secs(10),
-        "keys expired, nobody took them away"
-    );
+    assert!(start.elapsed() < Duration::from_secs(10), "keys expired, nobody took them away");
     eventually("no process is left", || processes_with(&mark).is_empty());
     for server in fleet.servers() {
         let mut client = server.client();
