@@ -2,6 +2,10 @@
 mod endpoint;
 mod endpoint_error;
 mod fleet;
+mod wire;
+
+#[cfg(test)]
+mod testing;
 
 pub use endpoint::{Address, Credentials, Endpoint, Transport};
 pub use endpoint_error::{EndpointError, Problem, masked};
