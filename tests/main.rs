@@ -1,0 +1,3 @@
+//! The integration tests: one target, one module per topic.
+
+mod sim;
