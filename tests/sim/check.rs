@@ -11,7 +11,7 @@ use redlock::{
 
 use super::{
     clock::{Real, nanos},
-    link::{Asked, Kind},
+    link::{Asked, Kind, Link},
     node::Entry,
     plan::Plan,
 };
@@ -56,13 +56,14 @@ pub struct Violation {
 }
 
 /// What a client may believe of one node, for one token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-enum Known {
-    #[default]
-    Nothing,
-    Until(Tick),
-    /// The node proved that the token is not there.
-    Gone,
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The node was asked to carry the token.
+    asked: bool,
+    /// The node carries the token until then, as far as its answers say.
+    until: Option<Tick>,
+    /// The node's last word was that it does not carry the token.
+    gone: bool,
 }
 
 /// What a client said about its lock.
@@ -166,8 +167,11 @@ impl Check {
                 }
             }
         }
+        if let Kind::Acquire(token) = kind {
+            let known = account.known.entry(token);
+            known.or_insert_with(|| vec![Known::default(); self.nodes])[node].asked = true;
+        }
         // What a hold may ask: every extension, every retry of a node that failed, and a few.
-        let account = &mut self.accounts[actor];
         let per_second = |period: Duration| 1_000_000_000 / nanos(period).max(1);
         let rate = 6 + 2 * per_second(account.timing.every) + 2 * per_second(account.timing.retry);
         let cost = 1_000_000_000 / rate;
@@ -179,33 +183,41 @@ impl Check {
         }
     }
 
-    /// An answer reached the client.
-    pub fn answered(&mut self, actor: usize, node: usize, asked: Asked, sent: Tick, reply: &Reply) {
+    /// An answer reached the client, on the newest connection to this node or on an older one.
+    pub fn answered(
+        &mut self,
+        actor: usize,
+        link: &Link,
+        newest: bool,
+        asked: Asked,
+        reply: &Reply,
+    ) {
         let nodes = self.nodes;
         let account = &mut self.accounts[actor];
         let (Kind::Acquire(token) | Kind::Extend(token)) = asked.kind else {
             return;
         };
         let known = account.known.entry(token);
-        let slot = &mut known.or_insert_with(|| vec![Known::default(); nodes])[node];
-        let until = sent.after(account.timing.ttl).before(account.timing.drift);
-        *slot = match (*slot, reply, asked.kind) {
-            (Known::Gone, _, _) => Known::Gone,
-            (Known::Until(before), Reply::Done, _) => Known::Until(before.max(until)),
-            (Known::Nothing, Reply::Done, _) => Known::Until(until),
-            (_, Reply::Absent | Reply::Held(_), Kind::Extend(_)) => Known::Gone,
-            (before, _, _) => before,
-        };
+        let known = &mut known.or_insert_with(|| vec![Known::default(); nodes])[link.node];
+        // Nothing can have been executed before there was a connection.
+        let sent = asked.at.max(link.ready_at);
+        match reply {
+            Reply::Done => {
+                let until = sent.after(account.timing.ttl).before(account.timing.drift);
+                known.until = known.until.max(Some(until));
+                known.gone &= !newest;
+            }
+            Reply::Absent | Reply::Held(_) => {
+                *known = Known { until: None, gone: true, ..*known };
+            }
+            Reply::Refused(_) => {}
+        }
     }
 
     /// The latest validity that `token` can have.
     fn allowed(&self, actor: usize, token: Token) -> Option<Tick> {
         let known = self.accounts[actor].known.get(&token)?;
-        let until = |known: &Known| match known {
-            Known::Until(until) => Some(*until),
-            Known::Nothing | Known::Gone => None,
-        };
-        let mut all: Vec<Tick> = known.iter().filter_map(until).collect();
+        let mut all: Vec<Tick> = known.iter().filter_map(|known| known.until).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
         all.get(self.quorum - 1).copied()
     }
@@ -214,17 +226,9 @@ impl Check {
     pub fn acquired(&mut self, actor: usize, token: Token, validity: Tick, now: Tick, at: Real) {
         let account = &mut self.accounts[actor];
         let reserve = account.timing.reserve();
-        let before = account.claim.replace(Claim {
-            token,
-            validity,
-            lost: false,
-        });
+        let before = account.claim.replace(Claim { token, validity, lost: false });
         if before.is_some() {
-            self.broken(
-                Rule::HonestValidity,
-                at,
-                format!("client {actor} acquires twice"),
-            );
+            self.broken(Rule::HonestValidity, at, format!("client {actor} acquires twice"));
         }
         if validity.since(now) <= reserve {
             let what = format!("client {actor} acquired without room to end its command");
@@ -260,7 +264,11 @@ impl Check {
 
     /// The client says that the lock is lost for certain.
     pub fn lost(&mut self, actor: usize, at: Real) {
-        if !self.surely_lost(actor) {
+        let account = &self.accounts[actor];
+        let known = account.claim.and_then(|c| account.known.get(&c.token));
+        let may_carry = |known: &&Known| known.asked && !known.gone;
+        let carriers = known.map_or(0, |all| all.iter().filter(may_carry).count());
+        if carriers >= self.quorum {
             let what = format!("client {actor} gives up a lock that may be there");
             self.broken(Rule::Progress, at, what);
         }
@@ -272,7 +280,7 @@ impl Check {
     fn surely_lost(&self, actor: usize) -> bool {
         let account = &self.accounts[actor];
         let known = account.claim.and_then(|c| account.known.get(&c.token));
-        let gone = known.map_or(0, |all| all.iter().filter(|k| **k == Known::Gone).count());
+        let gone = known.map_or(0, |all| all.iter().filter(|k| k.gone).count());
         gone > self.nodes - self.quorum
     }
 

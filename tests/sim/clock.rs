@@ -31,11 +31,7 @@ pub struct LocalClock {
 impl LocalClock {
     /// Runs with the simulator, from `offset` on.
     pub fn exact(offset: u64) -> Self {
-        Self {
-            offset,
-            ppm: 0,
-            set_back: None,
-        }
+        Self { offset, ppm: 0, set_back: None }
     }
 
     /// What it shows at `real`.
@@ -84,11 +80,7 @@ fn stretch(real: Real, ppm: i64) -> u64 {
 fn clock_is_inverted_to_the_first_moment_that_shows_the_tick() {
     for ppm in [-10_000, -3, 0, 7, 10_000] {
         for set_back in [None, Some((SEC, MS))] {
-            let clock = LocalClock {
-                offset: 5 * SEC,
-                ppm,
-                set_back,
-            };
+            let clock = LocalClock { offset: 5 * SEC, ppm, set_back };
             for real in [0, 1, 999, SEC - 1, SEC, 7 * SEC + 3] {
                 let found = clock.real(clock.tick(real));
                 let (shown, wanted) = (clock.at(found), clock.at(real));

@@ -53,10 +53,7 @@ impl World<'_> {
         }
         a.deadlines += 1;
         let serial = a.deadlines;
-        let at = a
-            .plan
-            .clock
-            .real(claim.validity.before(a.plan.timing.margin));
+        let at = a.plan.clock.real(claim.validity.before(a.plan.timing.margin));
         self.at(at.max(self.now), Due::Deadline(actor, serial));
     }
 

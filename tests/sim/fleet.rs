@@ -110,9 +110,7 @@ impl World<'_> {
         });
         if !refuses {
             let look = |store: &Store| -> Vec<Option<Entry>> {
-                keys.iter()
-                    .map(|key| store.get(*key, now).cloned())
-                    .collect()
+                keys.iter().map(|key| store.get(*key, now).cloned()).collect()
             };
             let before = look(&node.store);
             let done = node.store.execute(keys, request, now);
@@ -121,17 +119,12 @@ impl World<'_> {
                 reply = done;
             }
             for (before, after) in before.iter().zip(&after) {
-                self.check
-                    .executed(actor, kind, before.as_ref(), after.as_ref(), self.now);
+                self.check.executed(actor, kind, before.as_ref(), after.as_ref(), self.now);
             }
         }
         self.note(|| {
             let to = format!("{}.{} of client {actor}", id.node.0, id.serial);
-            format!(
-                "node {place} answers {to}: {} -> {}",
-                show(request),
-                show_reply(&reply)
-            )
+            format!("node {place} answers {to}: {} -> {}", show(request), show_reply(&reply))
         });
         if !self.links[link].deaf() {
             let dark = self.nodes[place].dark_until.max(self.now);

@@ -36,12 +36,7 @@ pub fn alone_with_a_minority_away(rng: &mut Rng) -> Plan {
     for node in rng.some_of(nodes, (nodes - 1) / 2) {
         let what = any_absence(rng);
         let at = if rng.chance(70) { 0 } else { rng.below(SEC) };
-        plan.faults.push(Fault {
-            node,
-            at,
-            until: at + rng.below(10 * SEC),
-            what,
-        });
+        plan.faults.push(Fault { node, at, until: at + rng.below(10 * SEC), what });
     }
     keep_premise(&mut plan);
     plan
@@ -52,17 +47,14 @@ pub fn crowd(rng: &mut Rng) -> Plan {
     let nodes = rng.pick(&[1, 3, 5, 5, 5]);
     let mut plan = Plan::calm(nodes);
     plan.weather(rng);
-    let ttl = rng.pick(&TTLS).max(plan.net.rtt / MS * 25);
+    // The shortest ttl whose time-outs let a node answer that works.
+    let ttl = rng.pick(&TTLS).max(plan.net.usual() / MS * 21);
     let spread = rng.pick(&[0, plan.net.rtt, 10 * plan.net.rtt, SEC]);
     for _ in 0..rng.between(2, 7) {
         let mut actor = ActorPlan::new(nodes, Duration::from_millis(ttl));
         actor.start = rng.below(spread + 1);
         actor.command = rng.below(ttl * 3 / 2) * MS;
-        actor.strategy = if rng.chance(15) {
-            Strategy::Sequential
-        } else {
-            Strategy::Concurrent
-        };
+        actor.strategy = if rng.chance(15) { Strategy::Sequential } else { Strategy::Concurrent };
         plan.actors.push(actor);
     }
     plan.skew(rng);
@@ -151,12 +143,7 @@ pub fn emptied(rng: &mut Rng) -> Plan {
     let count = rng.index(nodes) + 1;
     let at = rng.below(SEC);
     for node in rng.some_of(nodes, count) {
-        plan.faults.push(Fault {
-            node,
-            at,
-            until: at,
-            what: What::Emptied,
-        });
+        plan.faults.push(Fault { node, at, until: at, what: What::Emptied });
     }
     plan
 }
@@ -176,14 +163,8 @@ fn any_absence(rng: &mut Rng) -> What {
         1 => What::Dark,
         2 => What::Slow(rng.pick(&[20, 200])),
         3 => What::Refusing(Refusing::Everything),
-        4 => What::Down {
-            memory,
-            seen: Seen::AtOnce,
-        },
-        5 => What::Down {
-            memory,
-            seen: Seen::Never,
-        },
+        4 => What::Down { memory, seen: Seen::AtOnce },
+        5 => What::Down { memory, seen: Seen::Never },
         _ => What::Cut,
     }
 }
@@ -208,12 +189,7 @@ fn trouble(plan: &mut Plan, node: usize, rng: &mut Rng) {
         if matches!(what, What::Cut) {
             until = at;
         }
-        plan.faults.push(Fault {
-            node,
-            at,
-            until,
-            what,
-        });
+        plan.faults.push(Fault { node, at, until, what });
         at = until + rng.below(ttl);
     }
 }
@@ -228,13 +204,7 @@ fn keep_premise(plan: &mut Plan) {
         let late = &mut shift[fault.node];
         fault.at += *late;
         fault.until += *late;
-        let forgets = matches!(
-            fault.what,
-            What::Down {
-                memory: Memory::Lost,
-                ..
-            }
-        );
+        let forgets = matches!(fault.what, What::Down { memory: Memory::Lost, .. });
         if forgets && fault.until < fault.at + long {
             *late += fault.at + long - fault.until;
             fault.until = fault.at + long;
@@ -253,4 +223,53 @@ pub fn foreign(plan: &mut Plan, nodes: impl Iterator<Item = usize>, expires: Opt
 /// The durations of a ttl in milliseconds.
 pub fn chain(ms: u64) -> redlock::protocol::Timing {
     timing(Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{brain::session, seeds::hold};
+
+    #[test]
+    fn lone_client_on_a_healthy_fleet_runs_after_one_round() {
+        for report in hold(500, &alone, &session) {
+            let outcome = &report.outcomes[0];
+            assert!(outcome.acquires <= 15);
+        }
+    }
+
+    #[test]
+    fn lone_client_runs_whatever_a_minority_of_nodes_does() {
+        hold(500, &alone_with_a_minority_away, &session);
+    }
+
+    #[test]
+    fn crowd_runs_one_after_the_other() {
+        hold(500, &crowd, &session);
+    }
+
+    #[test]
+    fn crowd_with_several_keys_runs_without_overlap() {
+        hold(500, &crowd_with_several_keys, &session);
+    }
+
+    #[test]
+    fn crowd_runs_while_a_minority_of_nodes_comes_and_goes() {
+        hold(500, &crowd_with_faults, &session);
+    }
+
+    #[test]
+    fn no_fault_of_nodes_network_and_clients_makes_two_holders() {
+        hold(1000, &storm, &session);
+    }
+
+    #[test]
+    fn lock_that_was_deleted_on_a_quorum_is_reported_as_lost() {
+        hold(500, &emptied, &session);
+    }
+
+    #[test]
+    fn job_fired_on_many_hosts_at_once_has_one_winner() {
+        hold(100, &|rng: &mut Rng| cron(rng, 50), &session);
+    }
 }

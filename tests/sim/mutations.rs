@@ -83,19 +83,12 @@ fn extension_after_the_release_is_seen() {
 }
 
 fn with_scripts(scripts: Scripts) -> impl Fn(&mut Rng) -> Plan {
-    move |rng| Plan {
-        scripts,
-        ..crowd(rng)
-    }
+    move |rng| Plan { scripts, ..crowd(rng) }
 }
 
 #[test]
 fn scripts_that_touch_what_is_not_theirs_are_seen() {
-    for scripts in [
-        Scripts::AcquireOverwrites,
-        Scripts::ExtendShortens,
-        Scripts::ReleaseAnything,
-    ] {
+    for scripts in [Scripts::AcquireOverwrites, Scripts::ExtendShortens, Scripts::ReleaseAnything] {
         let family = with_scripts(scripts);
         catches(SEEDS, &family, &naive(Flaw::None), &[Rule::OthersUntouched]);
     }

@@ -105,10 +105,8 @@ impl Naive {
         let n = &mut self.nodes[node];
         let conn = *n.conn.get_or_insert_with(|| {
             n.serial += 1;
-            let conn = ConnId {
-                node: NodeIndex(u8::try_from(node).unwrap_or(0)),
-                serial: n.serial,
-            };
+            let conn =
+                ConnId { node: NodeIndex(u8::try_from(node).unwrap_or(0)), serial: n.serial };
             self.out.push(Action::Open(conn));
             conn
         });
@@ -155,9 +153,7 @@ impl Naive {
         let gone = validity.is_some_and(|validity| validity.since(now) <= reserve);
         if let (Some(validity), false) = (validity, gone) {
             self.validity = Some(validity);
-            self.state = State::Holding {
-                extend: now.after(self.contract.timing.every),
-            };
+            self.state = State::Holding { extend: now.after(self.contract.timing.every) };
             return self.out.push(Action::Tell(Event::Acquired {
                 token: self.token,
                 validity,
@@ -187,18 +183,13 @@ impl Naive {
             let spread = u64::try_from((self.contract.random)() % 60).unwrap_or(0);
             Duration::from_millis(5 + spread * spread)
         };
-        self.state = State::Resting {
-            until: now.after(rest),
-        };
+        self.state = State::Resting { until: now.after(rest) };
     }
 
     /// Connections that owe an answer are of no use to the next attempt.
     fn drop_silent(&mut self) {
         for n in &mut self.nodes {
-            let silent = n
-                .asked
-                .iter()
-                .any(|(kind, _)| matches!(kind, Kind::Acquire(_)));
+            let silent = n.asked.iter().any(|(kind, _)| matches!(kind, Kind::Acquire(_)));
             if let (true, Some(conn)) = (silent, n.conn) {
                 if self.flaw == Flaw::Abandons {
                     // The undo that was just queued is taken back.
@@ -223,10 +214,8 @@ impl Naive {
     }
 
     fn clear(&mut self, denied: bool, now: Tick) {
-        self.state = State::Clearing {
-            until: now.after(self.contract.timing.node_timeout),
-            denied,
-        };
+        self.state =
+            State::Clearing { until: now.after(self.contract.timing.node_timeout), denied };
         self.maybe_settle(now);
     }
 
@@ -243,10 +232,7 @@ impl Naive {
             (n.conn.is_none() || owes(n)).then_some(index)
         };
         let untold = self.nodes.iter().enumerate().filter_map(index).collect();
-        self.out.push(Action::Tell(Event::Settled {
-            untold,
-            at_most: self.contract.timing.ttl,
-        }));
+        self.out.push(Action::Tell(Event::Settled { untold, at_most: self.contract.timing.ttl }));
         self.state = State::Settled;
     }
 
@@ -261,8 +247,7 @@ impl Naive {
         let gone = self.nodes.iter().filter(|n| n.held).count();
         if gone > self.contract.nodes - self.quorum() && !self.lost {
             self.lost = true;
-            self.out
-                .push(Action::Tell(Event::Lost(vec![NodeView::Free; gone])));
+            self.out.push(Action::Tell(Event::Lost(vec![NodeView::Free; gone])));
         }
         let validity = self.calculate();
         let over = self.validity.is_some_and(|validity| validity <= now);
@@ -295,16 +280,8 @@ impl Naive {
             return;
         }
         n.done = true;
-        let from = if self.flaw == Flaw::CountsFromAnswer {
-            now
-        } else {
-            at
-        };
-        let drift = if self.flaw == Flaw::NoDrift {
-            Duration::ZERO
-        } else {
-            timing.drift
-        };
+        let from = if self.flaw == Flaw::CountsFromAnswer { now } else { at };
+        let drift = if self.flaw == Flaw::NoDrift { Duration::ZERO } else { timing.drift };
         match (reply, kind) {
             (Reply::Done, _) if !n.held => {
                 n.until = n.until.max(Some(from.after(timing.ttl).before(drift)));
@@ -349,9 +326,7 @@ impl Brain for Naive {
         match self.state {
             State::Resting { until } if now >= until => self.attempt(now),
             State::Holding { extend } if now >= extend => {
-                self.state = State::Holding {
-                    extend: now.after(self.contract.timing.every),
-                };
+                self.state = State::Holding { extend: now.after(self.contract.timing.every) };
                 self.extend(now);
             }
             _ => self.judge(now),
@@ -373,7 +348,7 @@ impl Brain for Naive {
         }
     }
 
-    fn deadline(&self) -> Option<Tick> {
+    fn deadline(&self, _now: Tick) -> Option<Tick> {
         match self.state {
             State::Asking { since } => Some(since.after(self.contract.timing.node_timeout * 4)),
             State::Resting { until } | State::Clearing { until, .. } => Some(until),

@@ -16,21 +16,13 @@ use super::{
 impl World<'_> {
     pub(super) fn open(&mut self, actor: usize, id: ConnId) {
         let a = &mut self.actors[actor];
-        if a.links
-            .iter()
-            .any(|(known, _)| known.node == id.node && known.serial >= id.serial)
-        {
+        if a.links.iter().any(|(known, _)| known.node == id.node && known.serial >= id.serial) {
             return self.broken(Rule::InTime, format!("client {actor} opens {id:?} again"));
         }
         let node = a.plan.view[id.node.get()];
         let link = self.links.len();
         a.links.push((id, link));
-        self.note(|| {
-            format!(
-                "client {actor} opens {}.{} (node {node})",
-                id.node.0, id.serial
-            )
-        });
+        self.note(|| format!("client {actor} opens {}.{} (node {node})", id.node.0, id.serial));
         self.links.push(Link::new(actor, id, node));
         self.knock(link);
     }
@@ -46,10 +38,9 @@ impl World<'_> {
         let dark = node.dark_until.max(self.now);
         let (at, event) = match node.down {
             Some(Seen::Never) => return node.knocking.push(link),
-            Some(Seen::AtOnce) => (
-                dark + delay,
-                LinkEvent::Ended(Trouble::Unreachable("connection refused".into())),
-            ),
+            Some(Seen::AtOnce) => {
+                (dark + delay, LinkEvent::Ended(Trouble::Unreachable("connection refused".into())))
+            }
             None => (dark + delay, LinkEvent::Ready),
         };
         self.send_back(link, at, event);
@@ -57,18 +48,10 @@ impl World<'_> {
 
     pub(super) fn send(&mut self, actor: usize, id: ConnId, request: Request) {
         let Some(link) = self.actors[actor].link(id) else {
-            return self.broken(
-                Rule::InTime,
-                format!("client {actor} sends on unknown {id:?}"),
-            );
+            return self.broken(Rule::InTime, format!("client {actor} sends on unknown {id:?}"));
         };
         self.note(|| {
-            format!(
-                "client {actor} sends {}.{} {}",
-                id.node.0,
-                id.serial,
-                show(&request)
-            )
+            format!("client {actor} sends {}.{} {}", id.node.0, id.serial, show(&request))
         });
         let now = self.actors[actor].plan.clock.tick(self.now);
         let l = &mut self.links[link];
@@ -122,11 +105,7 @@ impl World<'_> {
         let l = &self.links[link];
         let half = self.actors[l.actor].distance[l.node] * self.nodes[l.node].slow;
         let net = self.plan.net;
-        let spike = if self.rng.below(1000) < net.spikes {
-            self.rng.tail(20 * half)
-        } else {
-            0
-        };
+        let spike = if self.rng.below(1000) < net.spikes { self.rng.tail(20 * half) } else { 0 };
         half + self.rng.tail(half * net.jitter / 100) + spike
     }
 
@@ -134,10 +113,7 @@ impl World<'_> {
         self.note(|| format!("client {actor} closes {}.{}", id.node.0, id.serial));
         match self.actors[actor].link(id) {
             Some(link) => self.hang_up(link, Phase::Ending),
-            None => self.broken(
-                Rule::InTime,
-                format!("client {actor} closes unknown {id:?}"),
-            ),
+            None => self.broken(Rule::InTime, format!("client {actor} closes unknown {id:?}")),
         }
     }
 
@@ -152,18 +128,14 @@ impl World<'_> {
             return;
         }
         // An acquire that may still arrive needs its release behind it on the same connection.
-        let open = l
-            .unanswered
-            .iter()
-            .enumerate()
-            .find_map(|(i, asked)| match asked.kind {
-                Kind::Acquire(token) => {
-                    let mut behind = l.unanswered.iter().skip(i);
-                    let undone = behind.any(|later| later.kind == Kind::Release(token));
-                    (!undone).then_some(token)
-                }
-                _ => None,
-            });
+        let open = l.unanswered.iter().enumerate().find_map(|(i, asked)| match asked.kind {
+            Kind::Acquire(token) => {
+                let mut behind = l.unanswered.iter().skip(i);
+                let undone = behind.any(|later| later.kind == Kind::Release(token));
+                (!undone).then_some(token)
+            }
+            _ => None,
+        });
         if open.is_some() {
             let what = format!("client {} abandons an acquire on {:?}", l.actor, l.id);
             self.broken(Rule::ReleaseIsFinal, what);
@@ -188,7 +160,7 @@ impl World<'_> {
             // Broken while the news that it is ready was on its way.
             *trouble = Trouble::Cut;
         }
-        let (actor, id, node) = (l.actor, l.id, l.node);
+        let (actor, id) = (l.actor, l.id);
         let now = self.actors[actor].plan.clock.tick(self.now);
         match &event {
             LinkEvent::Ready => {
@@ -201,18 +173,16 @@ impl World<'_> {
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
-                    let sent = asked.at.max(l.ready_at);
-                    self.check.answered(actor, node, asked, sent, reply);
+                    let later = |(known, _): &(ConnId, usize)| {
+                        known.node == id.node && known.serial > id.serial
+                    };
+                    let newest = !self.actors[actor].links.iter().any(later);
+                    self.check.answered(actor, l, newest, asked, reply);
                 }
             }
         }
         self.note(|| {
-            format!(
-                "client {actor} hears {}.{} {}",
-                id.node.0,
-                id.serial,
-                show_event(&event)
-            )
+            format!("client {actor} hears {}.{} {}", id.node.0, id.serial, show_event(&event))
         });
         self.think(actor, |brain, now| brain.handle(id, event, now));
     }

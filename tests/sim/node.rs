@@ -43,19 +43,14 @@ pub struct Store {
 
 impl Store {
     pub fn new(keys: usize, scripts: Scripts) -> Self {
-        Self {
-            entries: vec![None; keys],
-            scripts,
-        }
+        Self { entries: vec![None; keys], scripts }
     }
 
     /// What is at `key` at `now`.
     pub fn get(&self, key: usize, now: NodeMs) -> Option<&Entry> {
         // A key may go a millisecond before its time: Redis counts whole milliseconds, and so the
         // first of them can be as good as over when the key is set.
-        self.entries[key]
-            .as_ref()
-            .filter(|entry| entry.expires.is_none_or(|at| at > now))
+        self.entries[key].as_ref().filter(|entry| entry.expires.is_none_or(|at| at > now))
     }
 
     /// Puts something there, as any other client could.
@@ -64,11 +59,7 @@ impl Store {
             Occupant::Value(value) => Token::of_value(value),
             Occupant::Type(_) => None,
         };
-        self.entries[key] = Some(Entry {
-            occupant: Rc::new(occupant),
-            token,
-            expires,
-        });
+        self.entries[key] = Some(Entry { occupant: Rc::new(occupant), token, expires });
     }
 
     /// DEL, as by hand.
@@ -156,10 +147,7 @@ impl Store {
         let mut deleted = false;
         for &key in keys {
             let entry = &mut self.entries[key];
-            if entry
-                .as_ref()
-                .is_some_and(|entry| anything || entry.token == Some(token))
-            {
+            if entry.as_ref().is_some_and(|entry| anything || entry.token == Some(token)) {
                 *entry = None;
                 deleted = true;
             }
@@ -183,9 +171,7 @@ impl Store {
             Some(Obstacle {
                 key: place,
                 occupant: Occupant::clone(&entry.occupant),
-                expires_in: entry
-                    .expires
-                    .map(|at| Duration::from_millis(at.saturating_sub(now))),
+                expires_in: entry.expires.map(|at| Duration::from_millis(at.saturating_sub(now))),
             })
         };
         keys.iter().enumerate().filter_map(at).collect()
@@ -208,11 +194,7 @@ mod tests {
     const TTL: Duration = Duration::from_millis(100);
 
     fn acquire(token: Token) -> Request {
-        Request::Acquire {
-            token,
-            value: format!("{token} {{}}"),
-            ttl: TTL,
-        }
+        Request::Acquire { token, value: format!("{token} {{}}"), ttl: TTL }
     }
 
     fn extend(token: Token, ttl: Duration) -> Request {
@@ -220,10 +202,7 @@ mod tests {
     }
 
     fn release(token: Token) -> Request {
-        Request::Release {
-            token,
-            announce: true,
-        }
+        Request::Release { token, announce: true }
     }
 
     fn expiry(store: &Store) -> Option<NodeMs> {
@@ -254,20 +233,13 @@ mod tests {
         let Reply::Held(found) = node.execute(&[0, 1, 2], &acquire(a), 1040) else {
             panic!("acquired");
         };
-        assert_eq!(
-            found.iter().map(|o| o.key).collect::<Vec<_>>(),
-            [1, 2],
-            "{found:?}"
-        );
+        assert_eq!(found.iter().map(|o| o.key).collect::<Vec<_>>(), [1, 2], "{found:?}");
         assert_eq!(found[0].expires_in, Some(Duration::from_millis(60)));
         assert_eq!(found[1].expires_in, None);
         assert!(node.get(0, 1040).is_none());
         let before = node.entries.clone();
         for request in [extend(a, TTL), release(a), Request::Look] {
-            assert!(matches!(
-                node.execute(&[0, 1, 2], &request, 1040),
-                Reply::Held(_)
-            ));
+            assert!(matches!(node.execute(&[0, 1, 2], &request, 1040), Reply::Held(_)));
         }
         assert_eq!(node.entries, before);
     }
@@ -278,10 +250,7 @@ mod tests {
         let mut node = Store::new(1, Scripts::Faithful);
         assert_eq!(node.execute(&[0], &release(a), 1000), Reply::Absent);
         node.execute(&[0], &acquire(a), 1000);
-        assert!(matches!(
-            node.execute(&[0], &release(b), 1000),
-            Reply::Held(_)
-        ));
+        assert!(matches!(node.execute(&[0], &release(b), 1000), Reply::Held(_)));
         assert_eq!(node.execute(&[0], &release(a), 1000), Reply::Done);
         assert_eq!(node.execute(&[0], &Request::Look, 1000), Reply::Absent);
     }

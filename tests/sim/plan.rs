@@ -44,9 +44,11 @@ pub struct Net {
 impl Net {
     /// No answer of a node that works takes longer.
     pub fn slowest(self) -> Real {
-        if self.spikes > 0 {
-            return Real::MAX;
-        }
+        if self.spikes > 0 { Real::MAX } else { self.usual() }
+    }
+
+    /// No answer of a node that works takes longer, unless the weather is bad.
+    pub fn usual(self) -> Real {
         self.rtt * 13 * (100 + 5 * self.jitter) / 1000
     }
 }
@@ -172,12 +174,7 @@ impl Plan {
         Self {
             nodes: vec![LocalClock::exact(0); nodes],
             keys: 1,
-            net: Net {
-                rtt: MS,
-                jitter: 20,
-                spikes: 0,
-                connect: Connect::RoundTrip,
-            },
+            net: Net { rtt: MS, jitter: 20, spikes: 0, connect: Connect::RoundTrip },
             scripts: Scripts::Faithful,
             actors: Vec::new(),
             faults: Vec::new(),
@@ -196,11 +193,7 @@ impl Plan {
     /// fast they run.
     pub fn skew(&mut self, rng: &mut Rng) {
         // Either all of it is the nodes', or half of it the clients'.
-        let (node, client) = if rng.chance(50) {
-            (10_000, 0)
-        } else {
-            (4950, 4950)
-        };
+        let (node, client) = if rng.chance(50) { (10_000, 0) } else { (4950, 4950) };
         let mut clock = |most: i64| LocalClock {
             offset: rng.below(1_000_000 * SEC),
             ppm: rng.pick(&[-most, 0, most, most]),
@@ -245,9 +238,7 @@ impl ActorPlan {
 }
 
 /// Waits without limit; an outage is endured for ten minutes.
-pub const FOREVER: Patience = Patience::Forever {
-    outage: Duration::from_secs(600),
-};
+pub const FOREVER: Patience = Patience::Forever { outage: Duration::from_secs(600) };
 
 /// The chain of durations of a ttl.
 pub fn timing(ttl: Duration) -> Timing {

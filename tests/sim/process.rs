@@ -3,7 +3,7 @@
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, Contract, Event, Holder, Key},
+    protocol::{Action, Contract, Event, Holder},
 };
 
 use super::{
@@ -20,14 +20,9 @@ impl World<'_> {
         a.phase = Phase::Seeking;
         let mut random = a.rng.fork();
         let plan = &a.plan;
-        let key = |key: &usize| Key::new("", format!("k{key}").as_bytes());
         let contract = Contract {
-            keys: plan.keys.iter().filter_map(|k| key(k).ok()).collect(),
             nodes: plan.view.len(),
-            holder: Holder {
-                pid: u32::try_from(actor).unwrap_or(0),
-                ..Holder::default()
-            },
+            holder: Holder { pid: u32::try_from(actor).unwrap_or(0), ..Holder::default() },
             timing: plan.timing,
             patience: plan.patience,
             strategy: plan.strategy,
@@ -55,18 +50,15 @@ impl World<'_> {
             }
         }
         if self.actors[actor].phase == Phase::Over {
-            if brain.deadline().is_some() {
-                self.broken(
-                    Rule::InTime,
-                    format!("client {actor} settled and wants to be woken"),
-                );
+            if brain.deadline(now).is_some() {
+                self.broken(Rule::InTime, format!("client {actor} settled and wants to be woken"));
             }
             return;
         }
         self.check.settled_thoughts(actor, now, self.now);
         let a = &mut self.actors[actor];
         a.wakes += 1;
-        if let Some(due) = brain.deadline() {
+        if let Some(due) = brain.deadline(now) {
             // A poll loop wakes a little late.
             let late = a.rng.tail(50 * US).min(MS);
             let at = a.plan.clock.real(due).max(self.now) + late;
@@ -83,12 +75,8 @@ impl World<'_> {
         self.think(actor, |brain, now| brain.wake(now));
         let now = self.actors[actor].plan.clock.tick(self.now);
         let a = &mut self.actors[actor];
-        let due = a.brain.as_ref().and_then(|brain| brain.deadline());
-        a.spins = if due.is_some_and(|due| due <= now) {
-            a.spins + 1
-        } else {
-            0
-        };
+        let due = a.brain.as_ref().and_then(|brain| brain.deadline(now));
+        a.spins = if due.is_some_and(|due| due <= now) { a.spins + 1 } else { 0 };
         if a.spins > 20 {
             self.broken(Rule::BoundedRequests, format!("client {actor} spins"));
         }
@@ -118,9 +106,7 @@ impl World<'_> {
         let now = self.actors[actor].plan.clock.tick(self.now);
         let a = &mut self.actors[actor];
         match event {
-            Event::Acquired {
-                token, validity, ..
-            } => {
+            Event::Acquired { token, validity, .. } => {
                 a.outcome.acquired = Some(self.now);
                 if a.phase != Phase::Seeking {
                     // A signal came first; the shell releases what it gets.

@@ -58,11 +58,7 @@ pub fn hold(count: u64, family: Family, maker: &Maker) -> Vec<Report> {
 
 fn fail(seed: u64, violation: &Violation, family: Family, maker: &Maker) -> ! {
     let lines = trace(seed, family, maker);
-    let shown = if env::var_os("REDLOCK_SIM_TRACE").is_some() {
-        lines.len()
-    } else {
-        TAIL
-    };
+    let shown = if env::var_os("REDLOCK_SIM_TRACE").is_some() { lines.len() } else { TAIL };
     let tail = &lines[lines.len().saturating_sub(shown)..];
     panic!(
         "{:?} broken by seed {seed}: {}\n(again: REDLOCK_SIM_SEED={seed} and the name of this test)\n{}",

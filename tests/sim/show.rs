@@ -1,6 +1,6 @@
 //! How requests and answers look in a trace.
 
-use redlock::protocol::{LinkEvent, Obstacle, Reply, Request, Token, identity};
+use redlock::protocol::{LinkEvent, Obstacle, Occupant, Reply, Request, Token};
 
 fn short(token: Token) -> String {
     token.to_string().chars().take(4).collect()
@@ -24,17 +24,13 @@ pub fn show_reply(reply: &Reply) -> String {
     match reply {
         Reply::Held(obstacles) => {
             let who = |o: &Obstacle| {
-                let text = String::from_utf8_lossy(identity(&o.occupant));
-                format!(
-                    "{} {:?}",
-                    text.chars().take(4).collect::<String>(),
-                    o.expires_in
-                )
+                let text = match &o.occupant {
+                    Occupant::Value(value) => String::from_utf8_lossy(value),
+                    Occupant::Type(name) => name.into(),
+                };
+                format!("{} {:?}", text.chars().take(4).collect::<String>(), o.expires_in)
             };
-            format!(
-                "held by {}",
-                obstacles.iter().map(who).collect::<Vec<_>>().join(", ")
-            )
+            format!("held by {}", obstacles.iter().map(who).collect::<Vec<_>>().join(", "))
         }
         other => format!("{other:?}"),
     }

@@ -97,10 +97,7 @@ impl World<'_> {
             Patience::NoWait => {
                 let slowest = 40 * self.plan.net.rtt * 2;
                 let tries = slowest.max(SEC) + 2 * nanos(timing.ttl);
-                (
-                    0,
-                    tries + nanos(timing.connect_timeout) + 4 * nanos(timing.node_timeout),
-                )
+                (0, tries + nanos(timing.connect_timeout) + 4 * nanos(timing.node_timeout))
             }
             Patience::Forever { outage } => (nanos(outage) * 98 / 100, Real::MAX),
         };
@@ -125,10 +122,7 @@ impl World<'_> {
             }
             Goal::AllRun => {
                 if let Some(idle) = self.actors.iter().position(idle) {
-                    self.broken(
-                        Rule::Progress,
-                        format!("the command of client {idle} never ran"),
-                    );
+                    self.broken(Rule::Progress, format!("the command of client {idle} never ran"));
                 }
             }
             _ => {}

@@ -100,11 +100,7 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     pub fn new(plan: &'a Plan, seed: u64, maker: &'a Maker) -> Self {
         let mut rng = Rng::new(seed);
-        let mut nodes: Vec<Node> = plan
-            .nodes
-            .iter()
-            .map(|clock| Node::new(plan, *clock))
-            .collect();
+        let mut nodes: Vec<Node> = plan.nodes.iter().map(|clock| Node::new(plan, *clock)).collect();
         for (node, key, occupant, expires) in &plan.present {
             let node = &mut nodes[*node];
             let expires = expires.map(|d| node.now(0) + nanos(d) / MS);
