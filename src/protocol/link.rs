@@ -100,8 +100,8 @@ impl Conn {
 struct Carried {
     token: Token,
     evidence: Evidence,
-    /// A release was ordered; nothing but releases is sent with this token any more.
-    given_up: bool,
+    /// The release that was ordered; nothing else is sent with this token any more.
+    release: Option<Request>,
     /// When the last request was queued that may keep the token there for a ttl.
     kept_from: Tick,
 }
@@ -175,10 +175,11 @@ impl Links {
             let Some(carried) = link.carried.iter_mut().find(|c| c.token == token) else {
                 continue;
             };
-            if std::mem::replace(&mut carried.given_up, true) {
+            if carried.release.is_some() {
                 continue;
             }
             let request = Request::Release { token, announce };
+            carried.release = Some(request.clone());
             for conn in &mut link.aside {
                 if conn.owes(Ask::Acquire(token)) {
                     push(conn, request.clone(), now, &mut self.actions);
@@ -277,7 +278,9 @@ impl Links {
             return;
         };
         let in_use = |sent: &Sent| match sent.ask {
-            Ask::Acquire(token) => link.carried.iter().any(|c| c.token == token && !c.given_up),
+            Ask::Acquire(token) => {
+                link.carried.iter().any(|c| c.token == token && c.release.is_none())
+            }
             _ => false,
         };
         if conn.unanswered.iter().any(in_use) {
@@ -326,14 +329,13 @@ impl Link {
         if self.current.is_some() {
             return;
         }
-        self.carried.retain(|c| !c.given_up || now < c.kept_from.after(ttl));
+        self.carried.retain(|c| c.release.is_none() || now < c.kept_from.after(ttl));
         let id = ConnId { node: self.node, serial: self.serial };
         self.serial += 1;
         actions.push(Action::Open(id));
         let mut conn =
             Conn { id, opened: now, ready: None, unanswered: VecDeque::new(), silent: false };
-        for carried in self.carried.iter().filter(|carried| carried.given_up) {
-            let request = Request::Release { token: carried.token, announce: false };
+        for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
         }
         self.current = Some(conn);
@@ -347,7 +349,7 @@ impl Link {
                     None => self.carried.push(Carried {
                         token,
                         evidence: Evidence::Asked,
-                        given_up: false,
+                        release: None,
                         kept_from: now,
                     }),
                 }
