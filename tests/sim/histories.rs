@@ -151,7 +151,7 @@ pub fn emptied(rng: &mut Rng) -> Plan {
 fn any_patience(rng: &mut Rng) -> Patience {
     match rng.below(3) {
         0 => Patience::NoWait,
-        1 => Patience::Within(Duration::from_millis(rng.below(5000))),
+        1 => Patience::Within(Duration::from_millis(rng.between(200, 5000))),
         _ => FOREVER,
     }
 }

@@ -82,6 +82,9 @@ pub struct Link {
     /// Arrival of the last message in each direction; no later one overtakes it.
     pub up_last: Real,
     pub down_last: Real,
+    /// Its preamble failed (a SELECT of a database that is not there): whatever the node does, the
+    /// client is told that it refused.
+    pub spoiled: bool,
     /// Tokens whose acquire was sent on this connection.
     pub acquired: Vec<Token>,
 }
@@ -100,6 +103,7 @@ impl Link {
             under_way: 0,
             up_last: 0,
             down_last: 0,
+            spoiled: false,
             acquired: Vec::new(),
         }
     }

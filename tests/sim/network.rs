@@ -8,7 +8,7 @@ use super::{
     check::Rule,
     clock::Real,
     link::{Asked, Kind, Link, Path, Stage},
-    plan::{Connect, Seen},
+    plan::{Connect, Refusing, Seen},
     show::{show, show_event},
     world::{Due, World},
 };
@@ -33,8 +33,9 @@ impl World<'_> {
             Connect::Free => 0,
             Connect::RoundTrip => self.delay(link) + self.delay(link),
         };
-        let l = &self.links[link];
+        let l = &mut self.links[link];
         let node = &mut self.nodes[l.node];
+        l.spoiled = node.refusing == Some(Refusing::Nothing);
         let dark = node.dark_until.max(self.now);
         let (at, event) = match node.down {
             Some(Seen::Never) => return node.knocking.push(link),

@@ -144,7 +144,7 @@ pub enum Refusing {
     Everything,
     /// Out of memory: no key is set; the others are executed.
     Acquires,
-    /// A failed SELECT: says no and executes all the same.
+    /// The SELECT of new connections fails: says no on them and executes all the same.
     Nothing,
 }
 

@@ -163,7 +163,7 @@ impl World<'_> {
         let untold = a.outcome.untold.iter().map(|node| a.plan.view[node.get()]);
         let blamed: Vec<usize> = untold.filter(|n| !self.nodes[*n].touched).collect();
         let patient = nanos(a.plan.timing.node_timeout) > self.plan.net.slowest();
-        if !blamed.is_empty() && patient {
+        if !blamed.is_empty() && patient && a.plan.pauses.is_empty() {
             let what = format!("client {actor} says that it could not tell {blamed:?}");
             self.check.broken(Rule::NoLeftover, self.now, what);
         }

@@ -76,7 +76,10 @@ impl World<'_> {
     pub(super) fn indeterminate(&self, actor: usize, place: usize, token: Token) -> bool {
         let a = &self.actors[actor];
         let broken = |link: &Link| {
-            link.node == place && link.path != Path::Whole && link.acquired.contains(&token)
+            let held = self.check.claim(actor).is_some_and(|claim| claim.token == token);
+            // In a hold nothing undoes what a connection refused and did all the same.
+            let unheard = link.path != Path::Whole || (link.spoiled && held);
+            link.node == place && unheard && link.acquired.contains(&token)
         };
         let mut links = a.links.iter().map(|(_, link)| &self.links[*link]);
         let told = |node: &NodeIndex| a.plan.view[node.get()] == place;
