@@ -1,3 +1,12 @@
 //! The integration tests: one target, one module per topic.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends here, and says why on its standard error"
+)]
+#![allow(dead_code, reason = "the harness has rooms for topics to come")]
 
+mod harness;
+mod house;
 mod sim;
