@@ -3,8 +3,8 @@
 //! `held` is there while it is held; a test makes `frozen` (no extension succeeds), `stolen` (a
 //! definite loss), `busy` (held by somebody else) or `slow` (no answer yet) to change its fate.
 //!
-//! usage: fake_run DIRECTORY [NAME=VALUE]... -- COMMAND [ARG]...
-#![expect(clippy::exit, clippy::print_stderr, reason = "this is a main of its own")]
+//! usage: `fake_run` DIRECTORY [NAME=VALUE]... -- COMMAND [ARG]...
+#![expect(clippy::print_stderr, reason = "this is a main of its own")]
 
 use std::{
     env,
@@ -69,7 +69,10 @@ fn live(dir: &Path, timing: Timing, events: &Sender<Event>, orders: &mpsc::Recei
         if held.exists() {
             let _ = fs::rename(&held, released);
         }
-        events.send(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO });
+        events.send(Event::Settled {
+            untold: Vec::new(),
+            at_most: Duration::ZERO,
+        });
     };
     let first_look = BootClock.now();
     while is("slow") {
@@ -177,7 +180,11 @@ fn main() {
     plan.timing = timing(ttl, &limits);
     plan.facts.ttl = ttl;
     plan.command = args.collect::<Vec<OsString>>();
-    let exit = run(&plan, |events| start(&dir, plan.timing, events), &mut Stderr);
+    let exit = run(
+        &plan,
+        |events| start(&dir, plan.timing, events),
+        &mut Stderr,
+    );
     let status = match exit {
         Exit::Status(status) => status,
         Exit::Signal(signal) => child::die_of(signal),
