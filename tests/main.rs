@@ -17,4 +17,5 @@ mod harness;
 mod hold;
 mod house;
 mod sandbox;
+mod sim;
 mod stress;

@@ -107,6 +107,8 @@ pub struct Attempt {
     phase: Phase,
     strategy: Strategy,
     trip: Option<Duration>,
+    /// How long the last vote took to come.
+    took: Duration,
     hopes: u32,
     hoping_since: Option<Tick>,
     yields: u32,
@@ -125,13 +127,14 @@ impl Attempt {
             phase: Phase::Vote { since: desk.now, judge: None },
             strategy,
             trip: None,
+            took: Duration::ZERO,
             hopes: 0,
             hoping_since: None,
             yields: 0,
             slow_rounds: 0,
         };
         for node in desk.links.nodes() {
-            desk.links.renew(node);
+            desk.links.refresh(node);
         }
         attempt.vote(desk);
         attempt
@@ -157,6 +160,7 @@ impl Attempt {
         self.seats[node.get()].quiet = false;
         match sent.ask {
             Ask::Acquire(token) if token == self.token => {
+                self.took = desk.now.since(sent.at);
                 desk.views.learn(node, reply, desk.now);
                 if *reply == Reply::Done {
                     self.lease.raise(node, sent.at, desk.timing.ttl, desk.timing.drift);
@@ -323,7 +327,8 @@ impl Attempt {
         let hopeful = self.count(|seat| seat.ballot == Ballot::Asked);
         let answered = self.answered();
         if answered >= quorum && judge.is_none() {
-            let took = desk.now.since(since);
+            // A late answer to an earlier round says nothing about this one's speed.
+            let took = desk.now.since(since).max(self.took);
             self.trip = Some(took);
             // Twice the time that it took, once more: a silent node costs nothing like its time-out.
             let patience = (took * 2).max(self.measured_trip() / 2);
@@ -365,7 +370,10 @@ impl Attempt {
             let since = *self.hoping_since.get_or_insert(desk.now);
             self.hopes += 1;
             if self.hopes <= HOPES || desk.now.since(since) < desk.timing.node_timeout {
-                let pause = desk.random.share(self.measured_trip(), 0.1..0.6);
+                // On a fast network hundreds of round trips fit into the node-timeout.
+                let slower = 1 << self.hopes.saturating_sub(HOPES).min(16);
+                let pace = (self.measured_trip() * slower).min(desk.timing.node_timeout);
+                let pause = desk.random.share(pace, 0.1..0.6);
                 self.phase = Phase::Hope { until: desk.now.after(pause) };
                 return None;
             }
@@ -470,6 +478,11 @@ impl Attempt {
             Ballot::Asked if desk.now < until => None,
             Ballot::Asked | Ballot::Unasked | Ballot::Failed => {
                 self.seats[node.get()].quiet = true;
+                if self.seats[node.get()].ballot == Ballot::Asked {
+                    // Where round trips became longer than they were measured, asking one node
+                    // after the other at the old pace would hear none of them.
+                    self.trip = Some(self.measured_trip() * 2);
+                }
                 self.abandon(desk);
                 self.lead(desk)
             }

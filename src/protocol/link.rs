@@ -79,6 +79,9 @@ struct Conn {
     unanswered: VecDeque<Sent>,
     /// The oldest unanswered request is overdue, and that was said.
     silent: bool,
+    /// Its last answer was a refusal. That can be the connection's fault (its credentials, its
+    /// database), so that only another one brings the node back.
+    refuses: bool,
 }
 
 impl Conn {
@@ -100,9 +103,11 @@ impl Conn {
 struct Carried {
     token: Token,
     evidence: Evidence,
-    /// A release was ordered; nothing but releases is sent with this token any more.
-    given_up: bool,
-    /// When the last request was queued that may keep the token there for a ttl.
+    /// The release that was ordered; nothing else is sent with this token any more.
+    release: Option<Request>,
+    /// A request that keeps the token there for a ttl was executed at this time at the latest, as
+    /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
+    /// when its connection broke.
     kept_from: Tick,
 }
 
@@ -175,10 +180,11 @@ impl Links {
             let Some(carried) = link.carried.iter_mut().find(|c| c.token == token) else {
                 continue;
             };
-            if std::mem::replace(&mut carried.given_up, true) {
+            if carried.release.is_some() {
                 continue;
             }
             let request = Request::Release { token, announce };
+            carried.release = Some(request.clone());
             for conn in &mut link.aside {
                 if conn.owes(Ask::Acquire(token)) {
                     push(conn, request.clone(), now, &mut self.actions);
@@ -205,8 +211,9 @@ impl Links {
                 let conn = link.conn(id)?;
                 let sent = conn.unanswered.pop_front()?;
                 conn.silent = false;
+                conn.refuses = matches!(reply, Reply::Refused(_));
                 link.answers = true;
-                link.learn(sent, &reply);
+                link.learn(sent, &reply, now);
                 let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
                 link.aside.retain(|conn| {
                     !conn.unanswered.is_empty() || {
@@ -219,7 +226,7 @@ impl Links {
             LinkEvent::Ended(trouble) => {
                 link.aside.retain(|conn| conn.id != id);
                 let conn = link.current.take_if(|conn| conn.id == id)?;
-                link.part_with(&conn);
+                link.part_with(&conn, now);
                 Some(Heard::Broken { node: id.node, trouble, opened: conn.opened })
             }
         }
@@ -245,7 +252,7 @@ impl Links {
                 self.actions.push(Action::Close(conn.id));
                 let trouble = Trouble::ConnectTimeout;
                 if let Some(conn) = link.current.take() {
-                    link.part_with(&conn);
+                    link.part_with(&conn, now);
                 }
                 heard.push(Heard::Broken { node, trouble, opened });
             }
@@ -277,7 +284,9 @@ impl Links {
             return;
         };
         let in_use = |sent: &Sent| match sent.ask {
-            Ask::Acquire(token) => link.carried.iter().any(|c| c.token == token && !c.given_up),
+            Ask::Acquire(token) => {
+                link.carried.iter().any(|c| c.token == token && c.release.is_none())
+            }
             _ => false,
         };
         if conn.unanswered.iter().any(in_use) {
@@ -285,6 +294,16 @@ impl Links {
         } else {
             self.actions.push(Action::Close(conn.id));
         }
+    }
+
+    /// Parts with a connection that refuses as well. Not for a hold: if an acquire that was refused
+    /// was executed all the same, its release has to be written on that connection.
+    pub fn refresh(&mut self, node: NodeIndex) {
+        let refuses = |conn: &mut Conn| conn.refuses && conn.unanswered.is_empty();
+        if let Some(conn) = self.nodes[node.get()].current.take_if(refuses) {
+            self.actions.push(Action::Close(conn.id));
+        }
+        self.renew(node);
     }
 
     /// Whether a node that answered the last time still owes the answer to a release.
@@ -326,14 +345,19 @@ impl Link {
         if self.current.is_some() {
             return;
         }
-        self.carried.retain(|c| !c.given_up || now < c.kept_from.after(ttl));
+        self.carried.retain(|c| c.release.is_none() || now < c.kept_from.after(ttl));
         let id = ConnId { node: self.node, serial: self.serial };
         self.serial += 1;
         actions.push(Action::Open(id));
-        let mut conn =
-            Conn { id, opened: now, ready: None, unanswered: VecDeque::new(), silent: false };
-        for carried in self.carried.iter().filter(|carried| carried.given_up) {
-            let request = Request::Release { token: carried.token, announce: false };
+        let mut conn = Conn {
+            id,
+            opened: now,
+            ready: None,
+            unanswered: VecDeque::new(),
+            silent: false,
+            refuses: false,
+        };
+        for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
         }
         self.current = Some(conn);
@@ -347,7 +371,7 @@ impl Link {
                     None => self.carried.push(Carried {
                         token,
                         evidence: Evidence::Asked,
-                        given_up: false,
+                        release: None,
                         kept_from: now,
                     }),
                 }
@@ -360,7 +384,7 @@ impl Link {
     }
 
     /// What an answer says about the tokens that the node carries.
-    fn learn(&mut self, sent: Sent, reply: &Reply) {
+    fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
             Ask::Look => return,
@@ -376,6 +400,7 @@ impl Link {
             }
             (Ask::Acquire(_) | Ask::Extend(_), Reply::Done) => {
                 self.carried[place].evidence = Evidence::Confirmed;
+                self.carried[place].kept_from = now;
                 false
             }
             // A refused acquire may have set one of several keys.
@@ -389,7 +414,7 @@ impl Link {
 
     /// `conn` ended. What was queued on it before it was ready was never written; what was
     /// unanswered after that may have been executed.
-    fn part_with(&mut self, conn: &Conn) {
+    fn part_with(&mut self, conn: &Conn, now: Tick) {
         if conn.ready.is_none() {
             self.answers = false;
         }
@@ -403,6 +428,7 @@ impl Link {
                 && c.evidence == Evidence::Asked
             {
                 c.evidence = Evidence::Unsure;
+                c.kept_from = now;
             }
         }
     }

@@ -361,7 +361,10 @@ impl Session {
             Phase::Waiting(wait) => {
                 if sent.ask == Ask::Look {
                     self.views.learn(node, reply, now);
-                    wait.answer(node);
+                    match reply {
+                        Reply::Refused(_) => wait.failed(node),
+                        _ => wait.answer(node),
+                    }
                 }
             }
             Phase::Holding(hold) => {
@@ -530,9 +533,10 @@ impl Session {
 
     fn settled(&mut self, now: Tick) {
         self.phase = Phase::Over;
-        let untold = self.links.untold();
-        let ends = untold.iter().map(|(_, from)| from.after(self.timing.ttl).since(now));
-        let at_most = ends.max().unwrap_or_default();
+        let rest = |from: Tick| from.after(self.timing.ttl).since(now);
+        let untold = self.links.untold().into_iter().map(|(node, from)| (node, rest(from)));
+        let untold: Vec<_> = untold.filter(|(_, rest)| !rest.is_zero()).collect();
+        let at_most = untold.iter().map(|(_, rest)| *rest).max().unwrap_or_default();
         let untold = untold.into_iter().map(|(node, _)| node).collect();
         self.tell(Event::Settled { untold, at_most });
     }

@@ -106,7 +106,7 @@ impl Wait {
                 if now >= *until {
                     views.forget();
                     for node in links.nodes() {
-                        links.renew(node);
+                        links.refresh(node);
                         links.ask(node, Request::Look, now);
                     }
                     let until =
