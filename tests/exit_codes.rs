@@ -183,7 +183,7 @@ fn every_relayed_signal_arrives_exactly_once() {
     let mut expected = "ready\n".to_owned();
     for (signal, name) in signals {
         running.signal(signal);
-        expected.push_str(&format!("got {name}\n"));
+        expected = format!("{expected}got {name}\n");
         running.wait_stdout(&expected);
     }
     running.signal(Signal::TERM);
