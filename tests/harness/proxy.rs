@@ -341,17 +341,18 @@ impl Pair {
             } else {
                 let now = Instant::now();
                 let last = queue.back().map_or(now, |chunk| chunk.due.max(now));
+                let due = match mode {
+                    Mode::Delay(delay) => last.max(now + delay),
+                    _ => last,
+                };
                 match (mode, direction) {
-                    (Mode::Delay(delay), _) => {
-                        queue.push_back(Chunk { due: last.max(now + delay), bytes: bytes.to_vec() })
-                    }
                     (Mode::Drip(every), Direction::Down) if !end => {
                         queue.extend((1..).zip(bytes).map(|(count, byte)| Chunk {
                             due: last + every * count,
                             bytes: vec![*byte],
                         }));
                     }
-                    _ => queue.push_back(Chunk { due: last, bytes: bytes.to_vec() }),
+                    _ => queue.push_back(Chunk { due, bytes: bytes.to_vec() }),
                 }
             }
             if end {
