@@ -2,7 +2,7 @@
 
 use super::{
     check::Rule,
-    histories::{alone, crowd, crowd_with_faults, emptied, storm},
+    histories::{alone, crowd, crowd_with_faults, crowd_with_pauses, emptied},
     naive::{Flaw, naive},
     node::Scripts,
     plan::Plan,
@@ -63,12 +63,12 @@ fn abandoned_acquire_is_seen() {
 
 #[test]
 fn revived_lease_is_seen() {
-    naive_breaks(Flaw::Revives, &storm, &[Rule::HonestValidity]);
+    naive_breaks(Flaw::Revives, &crowd_with_pauses, &[Rule::HonestValidity]);
 }
 
 #[test]
 fn ignored_proof_of_loss_is_seen() {
-    let rules = [Rule::HonestValidity, Rule::AliveWithinValidity];
+    let rules = [Rule::AliveWithinValidity];
     naive_breaks(Flaw::IgnoresProof, &emptied, &rules);
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redlock::protocol::{Limits, Occupant, Patience, Strategy, Timing, Ttl};
 
 use super::{
+    check::Rule,
     clock::{LocalClock, MS, Real, SEC},
     node::Scripts,
     rng::Rng,
@@ -25,6 +26,9 @@ pub struct Plan {
     pub present: Vec<(usize, usize, Occupant, Option<Duration>)>,
     pub premise: Premise,
     pub goal: Goal,
+    pub until: Until,
+    /// The only rules that are checked.
+    pub watched: Option<Vec<Rule>>,
     /// When the history is over whether or not everybody is done.
     pub limit: Real,
 }
@@ -157,6 +161,15 @@ pub enum Premise {
     Broken,
 }
 
+/// When a history ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Everybody is done and every message has arrived.
+    AllAreDone,
+    /// Somebody has the lock.
+    SomebodyHolds,
+}
+
 /// What must have come of it in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
@@ -181,6 +194,8 @@ impl Plan {
             present: Vec::new(),
             premise: Premise::Kept,
             goal: Goal::Any,
+            until: Until::AllAreDone,
+            watched: None,
             limit: 1200 * SEC,
         }
     }
