@@ -2,6 +2,9 @@
 //! `-h` shows, the rest comes with `--help` and in the man pages. What it all means is decided in
 //! `settings`.
 
+#![expect(clippy::doc_markdown, reason = "doc comments here are text for the terminal")]
+#![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, reason = "the same")]
+
 use std::{ffi::OsString, time::Duration};
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};

@@ -7,6 +7,15 @@
 )]
 #![allow(dead_code, reason = "the harness has rooms for topics to come")]
 
+mod acquire;
+mod bad_input;
+mod child;
+mod demo;
+mod exit_codes;
+mod faults;
 mod harness;
+mod hold;
 mod house;
+mod sandbox;
 mod sim;
+mod stress;

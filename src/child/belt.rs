@@ -16,11 +16,7 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // A parent that ended before the line above would never be noticed. Its pid was taken
         // before the fork: comparing with 1 goes wrong under an init or a subreaper.
-        if getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: between fork and exec only prctl(2) and getppid(2) are called; nothing is
     // allocated (an `io::Error` made from an `ErrorKind` or a system error has no heap part),
@@ -44,15 +40,10 @@ mod tests {
         let starter = thread::spawn(move || {
             let mut command = Command::new("sleep");
             command.arg("60").stdin(Stdio::null());
-            sender
-                .send(die_with_parent(&mut command).spawn().unwrap())
-                .unwrap();
+            sender.send(die_with_parent(&mut command).spawn().unwrap()).unwrap();
         });
         starter.join().unwrap();
         let status = receiver.recv().unwrap().wait().unwrap();
-        assert_eq!(
-            std::os::unix::process::ExitStatusExt::signal(&status),
-            Some(9)
-        );
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     }
 }

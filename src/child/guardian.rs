@@ -91,14 +91,7 @@ impl Guardian {
         // may allocate.
         let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
         match i32::try_from(pid) {
-            Ok(0) => Watch {
-                page,
-                pipe: read,
-                redlock,
-                run: run.as_bytes(),
-                older,
-            }
-            .live(),
+            Ok(0) => Watch { page, pipe: read, redlock, run: run.as_bytes(), older }.live(),
             Ok(pid) => Ok(Self {
                 pid: Pid::from_raw(pid).ok_or_else(io::Error::last_os_error)?,
                 page,
@@ -218,10 +211,8 @@ impl Watch<'_> {
             }
             let wake_at = (strike != u64::MAX && !struck).then_some(due);
             let _ = alarm.set(wake_at);
-            let mut fds = [
-                PollFd::new(&self.pipe, PollFlags::IN),
-                PollFd::new(alarm, PollFlags::IN),
-            ];
+            let mut fds =
+                [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(alarm, PollFlags::IN)];
             let _ = poll(&mut fds, None);
             if self.ended() {
                 return;
@@ -308,10 +299,7 @@ impl Watch<'_> {
             .cloned()
             .collect();
         let mut next = 0;
-        while let Some(parent) = found
-            .get(next)
-            .map(|process| process.pid.as_raw_nonzero().get())
-        {
+        while let Some(parent) = found.get(next).map(|process| process.pid.as_raw_nonzero().get()) {
             next += 1;
             let children: Vec<Stat> = all
                 .iter()

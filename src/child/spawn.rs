@@ -87,12 +87,7 @@ impl AsFd for Birth {
 /// No process or pipe could be had, or a word holds a NUL byte.
 pub fn spawn(launch: &Launch<'_>) -> io::Result<Birth> {
     let words = strings(launch.command.iter().map(|word| word.as_bytes().to_vec()))?;
-    let variables = strings(
-        launch
-            .environment
-            .iter()
-            .map(|(name, value)| entry(name, value)),
-    )?;
+    let variables = strings(launch.environment.iter().map(|(name, value)| entry(name, value)))?;
     let (argv, envp) = (pointers(&words), pointers(&variables));
     let (report, to_report) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let parent = getpid();
@@ -114,17 +109,11 @@ fn entry(name: &OsStr, value: &OsStr) -> Vec<u8> {
 }
 
 fn strings(words: impl Iterator<Item = Vec<u8>>) -> io::Result<Vec<CString>> {
-    words
-        .map(|word| CString::new(word).map_err(io::Error::from))
-        .collect()
+    words.map(|word| CString::new(word).map_err(io::Error::from)).collect()
 }
 
 fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
-    words
-        .iter()
-        .map(|word| word.as_ptr())
-        .chain([ptr::null()])
-        .collect()
+    words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
 }
 
 /// The new process's life before its exec. Async-signal-safe: no allocation, no locks.

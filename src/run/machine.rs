@@ -347,11 +347,7 @@ impl Machine {
         let stop = self.stop.filter(|_| !self.suspended).map(|stop| {
             let limit = stop.since.after(self.rules.max_stopped);
             let warning = stop.since.after(self.rules.timing.ttl);
-            if stop.warned {
-                limit
-            } else {
-                limit.min(warning)
-            }
+            if stop.warned { limit } else { limit.min(warning) }
         });
         let killing = self.killing.map(|kick| kick.next);
         // Once KILL is under way no other KILL is due.
@@ -374,10 +370,7 @@ impl Machine {
     }
 
     fn command_may_live(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Starting | Phase::Running | Phase::Leftover
-        )
+        matches!(self.phase, Phase::Starting | Phase::Running | Phase::Leftover)
     }
 
     fn t1(&self) -> Option<Tick> {
@@ -413,10 +406,7 @@ impl Machine {
         if let Some(kick) = self.killing.filter(|kick| kick.next <= now) {
             self.push(Action::KillTree);
             let pause = (kick.pause * 2).min(Duration::from_millis(100));
-            self.killing = Some(Kick {
-                next: now.after(pause),
-                pause,
-            });
+            self.killing = Some(Kick { next: now.after(pause), pause });
         }
         if let Some((at, pause)) = self.naming.filter(|(at, _)| *at <= now) {
             let since = self.ended.map_or(Duration::ZERO, |(end, _)| at.since(end));
@@ -489,10 +479,7 @@ impl Machine {
             self.overstopped = true;
             self.kill(now);
         } else if since >= self.rules.timing.ttl && !stop.warned {
-            self.stop = Some(Stop {
-                warned: true,
-                ..stop
-            });
+            self.stop = Some(Stop { warned: true, ..stop });
             self.say(Notice::Stopped {
                 signal: stop.signal,
                 since,
@@ -505,27 +492,15 @@ impl Machine {
         if self.killing.is_none() {
             self.push(Action::KillTree);
             let pause = Duration::from_millis(2);
-            self.killing = Some(Kick {
-                next: now.after(pause),
-                pause,
-            });
+            self.killing = Some(Kick { next: now.after(pause), pause });
         }
     }
 
     fn lock(&mut self, event: Event, now: Tick) {
         match event {
-            Event::Acquired {
-                validity,
-                nodes,
-                waited,
-                ..
-            } if self.phase == Phase::Waiting => {
+            Event::Acquired { validity, nodes, waited, .. } if self.phase == Phase::Waiting => {
                 self.phase = Phase::Ready;
-                self.say(Notice::Acquired {
-                    waited,
-                    nodes,
-                    validity: validity.since(now),
-                });
+                self.say(Notice::Acquired { waited, nodes, validity: validity.since(now) });
                 self.extended_to(validity);
             }
             Event::Validity(validity) => self.extended_to(validity),
@@ -596,15 +571,9 @@ impl Machine {
         };
         self.phase = Phase::Releasing;
         self.release_by = Some(now.after(Rules::RELEASE));
-        self.outcome = Some(Outcome {
-            exit: Exit::Status(code),
-            reason: None,
-        });
+        self.outcome = Some(Outcome { exit: Exit::Status(code), reason: None });
         // The verdict is out; the clean-up behind it needs no words.
-        self.say(Notice::Exit {
-            code,
-            reason: Reason::Denied(denial),
-        });
+        self.say(Notice::Exit { code, reason: Reason::Denied(denial) });
         self.push(Action::StandDown);
     }
 
@@ -632,10 +601,7 @@ impl Machine {
     }
 
     fn signal(&mut self, signal: i32, source: Source, now: Tick) {
-        let fatal = matches!(
-            signal,
-            libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
-        );
+        let fatal = matches!(signal, libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM);
         match self.phase {
             Phase::Waiting | Phase::Ready => match signal {
                 libc::SIGTSTP => self.push(Action::StopSelf),
@@ -764,11 +730,7 @@ impl Machine {
         if self.suspended {
             return;
         }
-        self.stop = Some(Stop {
-            since: now,
-            signal,
-            warned: false,
-        });
+        self.stop = Some(Stop { since: now, signal, warned: false });
         if self.rules.placing == Placing::Handover && self.killing.is_none() {
             self.suspended = true;
             self.push(Action::Suspend);
@@ -787,10 +749,7 @@ impl Machine {
 
     /// 79 beats 124 and 137, which beat the command's own status.
     fn verdict(&mut self) -> Outcome {
-        let ours = |code: Code, reason| Outcome {
-            exit: code.into(),
-            reason: Some(reason),
-        };
+        let ours = |code: Code, reason| Outcome { exit: code.into(), reason: Some(reason) };
         if let Some(reason) = self.never_started.take() {
             let code = match reason {
                 Reason::NotFound { .. } => Code::NotFound,
@@ -851,10 +810,7 @@ impl Machine {
             self.say(if untold.is_empty() {
                 Notice::NotReleased { at_most }
             } else {
-                Notice::Untold {
-                    nodes: untold.to_vec(),
-                    at_most,
-                }
+                Notice::Untold { nodes: untold.to_vec(), at_most }
             });
         }
         if let (Exit::Status(code), Some(reason)) = (exit, reason) {

@@ -8,15 +8,7 @@ mod shell;
 
 use std::io;
 
-
-
-use crate::{
-    exit::Exit,
-    protocol::Event,
-    settings::RunPlan,
-    ui::Say,
-    wake::Sender,
-};
+use crate::{exit::Exit, protocol::Event, settings::RunPlan, ui::Say, wake::Sender};
 
 /// The lock's side, as the run sees it: a handle on the thread that talks to the nodes. Its news
 /// come through the [`Sender`] that it was started with, [`Event::Settled`] last.

@@ -232,26 +232,14 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn sleep(&mut self) -> Ready {
-        let news = if self.news_ended {
-            PollFlags::empty()
-        } else {
-            PollFlags::IN
-        };
+        let news = if self.news_ended { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
             PollFd::new(&self.signals, PollFlags::IN),
             PollFd::new(&self.news, news),
             PollFd::new(&self.alarm, PollFlags::IN),
         ];
-        let parent = also(
-            &mut fds,
-            self.parent.as_ref().map(AsFd::as_fd),
-            PollFlags::IN,
-        );
-        let birth = also(
-            &mut fds,
-            self.birth.as_ref().map(AsFd::as_fd),
-            PollFlags::IN,
-        );
+        let parent = also(&mut fds, self.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
+        let birth = also(&mut fds, self.birth.as_ref().map(AsFd::as_fd), PollFlags::IN);
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
         let guardian = also(&mut fds, lifeline, PollFlags::empty());
@@ -341,10 +329,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                 self.machine.handle(Input::Spawned, BootClock.now());
             }
             Err(error) => {
-                let reason = Reason::Failed {
-                    what: "start the command",
-                    error: error.to_string(),
-                };
+                let reason = Reason::Failed { what: "start the command", error: error.to_string() };
                 let input = Input::NotStarted(reason, Left::Nothing);
                 self.machine.handle(input, BootClock.now());
             }
@@ -370,10 +355,9 @@ impl<'a, L: Lock> Shell<'a, L> {
     fn signal_tree(&mut self, signals: &[i32]) {
         // The group first, in one call that no fork can escape.
         if signals == [libc::SIGKILL] && self.birth.is_none() {
-            if let (Some(leader), false) = (
-                self.tree.leader(),
-                matches!(self.placement, Placement::Shared),
-            ) {
+            if let (Some(leader), false) =
+                (self.tree.leader(), matches!(self.placement, Placement::Shared))
+            {
                 let _ = child::signal_group(leader, libc::SIGKILL);
             }
         }
@@ -398,8 +382,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         };
         if terminal.is_ours() {
             // It was stopped for want of the terminal, which we can give.
-            self.machine
-                .handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
+            self.machine.handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
         } else {
             terminal.take_back_from(command);
             child::signal_own_group(libc::SIGSTOP);
@@ -438,11 +421,7 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn source(&self, sender: Sender) -> Source {
         let Sender::Process(pid) = sender else {
-            return if sender == Sender::Kernel {
-                Source::Kernel
-            } else {
-                Source::Other
-            };
+            return if sender == Sender::Kernel { Source::Kernel } else { Source::Other };
         };
         let (Some(leader), Some(pid)) = (self.tree.leader(), Pid::from_raw(pid)) else {
             return Source::Other;

@@ -28,9 +28,9 @@ impl Nodes {
     pub fn read(args: &NodeArgs) -> Result<Self, SettingsError> {
         let mut items: Vec<&str> = Vec::new();
         for list in &args.nodes {
-            let list = list.to_str().ok_or_else(|| {
-                SettingsError::config("the list of nodes is not valid UTF-8")
-            })?;
+            let list = list
+                .to_str()
+                .ok_or_else(|| SettingsError::config("the list of nodes is not valid UTF-8"))?;
             items.extend(list.split([',', ' ', '\t', '\n']).filter(|item| !item.is_empty()));
         }
         if items.is_empty() {
@@ -41,8 +41,7 @@ impl Nodes {
         }
         let raw = items.join(",");
         let defaults = defaults(args)?;
-        let fleet =
-            Fleet::parse(items, defaults.as_ref()).map_err(SettingsError::config)?;
+        let fleet = Fleet::parse(items, defaults.as_ref()).map_err(SettingsError::config)?;
         if fleet.len().is_multiple_of(2) && !args.allow_even_nodes {
             return Err(SettingsError::config(format!(
                 "{} nodes: an even list tolerates no more failures than one node less, and its \
@@ -74,9 +73,9 @@ impl Nodes {
 fn defaults(args: &NodeArgs) -> Result<Option<node::Credentials>, SettingsError> {
     let Some(password) = env::var_os(PASSWORD).filter(|text| !text.is_empty()) else {
         return match &args.username {
-            Some(_) => Err(SettingsError::config(
-                "a user name needs a password: set REDLOCK_PASSWORD",
-            )),
+            Some(_) => {
+                Err(SettingsError::config("a user name needs a password: set REDLOCK_PASSWORD"))
+            }
             None => Ok(None),
         };
     };

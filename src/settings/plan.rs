@@ -98,8 +98,6 @@ pub struct RunPlan {
 impl RunPlan {
     /// How long the command may be stopped: ten times the ttl unless something else was asked for.
     pub fn max_stopped(&self) -> Duration {
-        self.max_stopped
-            .unwrap_or_else(|| self.timing.ttl.saturating_mul(10))
+        self.max_stopped.unwrap_or_else(|| self.timing.ttl.saturating_mul(10))
     }
 }
-

@@ -11,8 +11,7 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    nodes::Nodes,
+    Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError, nodes::Nodes,
 };
 use crate::{
     child::GroupChoice,
@@ -78,11 +77,7 @@ impl RunSettings {
             },
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
-        let tone = Tone {
-            quiet: args.quiet,
-            verbosity: args.verbose,
-            terminal: ui::is_terminal(),
-        };
+        let tone = Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() };
         let plan = plan(args, facts, timing);
         Ok(Self { fleet: nodes.fleet, keys, contract, plan, subject, tone })
     }
@@ -104,7 +99,8 @@ fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
         grace: args.child.grace,
         margin: args.child.margin,
     };
-    let timeouts = [("--connect-timeout", limits.connect_timeout), ("--node-timeout", limits.node_timeout)];
+    let timeouts =
+        [("--connect-timeout", limits.connect_timeout), ("--node-timeout", limits.node_timeout)];
     for (name, value) in timeouts {
         if value.is_some_and(|value| value < Duration::from_millis(1)) {
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
@@ -154,9 +150,9 @@ fn holder(args: &RunArgs, nodes: &Nodes, timing: &Timing) -> Holder {
 /// The user's name as the environment has it, else the number: a remark for people, no proof.
 fn user() -> String {
     let named = ["LOGNAME", "USER"].into_iter().find_map(|name| env::var(name).ok());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| {
-        format!("uid {}", rustix::process::getuid().as_raw())
-    })
+    named
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
 fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {

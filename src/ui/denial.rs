@@ -35,7 +35,11 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
                 Some(troubles) => format!("{text}: {troubles}"),
                 None => format!("{text}: nodes do not answer in time"),
             };
-            if holders.is_empty() { text } else { format!("{text}; held by {}", holders.join(", and ")) }
+            if holders.is_empty() {
+                text
+            } else {
+                format!("{text}; held by {}", holders.join(", and "))
+            }
         }
         Verdict::TooSlow => with_troubles(format!(
             "the nodes answer too slowly to hold '{key}' with this ttl; raise --ttl"
@@ -49,15 +53,15 @@ fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
     for (view, name) in denial.nodes.iter().zip(names) {
         let NodeView::Held(obstacles) = view else { continue };
         for obstacle in obstacles {
-            let same = |other: &Obstacle| {
-                other.key == obstacle.key && other.occupant == obstacle.occupant
-            };
+            let same =
+                |other: &Obstacle| other.key == obstacle.key && other.occupant == obstacle.occupant;
             match seen.iter_mut().find(|(other, ..)| same(other)) {
                 Some((_, nodes, longest)) => {
                     if !nodes.contains(&name.as_str()) {
                         nodes.push(name);
                     }
-                    *longest = longest.max(&mut obstacle.expires_in.clone()).to_owned();
+                    // `None` is for ever.
+                    *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b));
                 }
                 None => seen.push((obstacle, vec![name], obstacle.expires_in)),
             }
@@ -244,11 +248,13 @@ mod tests {
 
     #[test]
     fn what_is_no_lock_of_ours_is_said_as_what_it_is() {
-        let hash = || NodeView::Held(vec![Obstacle {
-            key: 0,
-            occupant: Occupant::Type("hash".into()),
-            expires_in: None,
-        }]);
+        let hash = || {
+            NodeView::Held(vec![Obstacle {
+                key: 0,
+                occupant: Occupant::Type("hash".into()),
+                expires_in: None,
+            }])
+        };
         assert_eq!(
             sentence(&denial(Verdict::Held, [hash(), hash(), hash()]), "K", &names(), at(0)),
             "'K' is held by a hash of another program (without expiry: it does not free itself)"

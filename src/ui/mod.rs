@@ -6,6 +6,7 @@ mod clean;
 mod denial;
 mod notice;
 mod voice;
+mod words;
 
 use std::os::fd::AsFd;
 

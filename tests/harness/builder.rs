@@ -86,11 +86,7 @@ impl Redlock {
             arguments: Vec::new(),
             environment: environment.into(),
             stdin: None,
-            expected: Expected {
-                end: End::Exit(0),
-                stdout: nothing(),
-                stderr: nothing(),
-            },
+            expected: Expected { end: End::Exit(0), stdout: nothing(), stderr: nothing() },
             limit: LIMIT,
         }
         .args(arguments)
@@ -109,8 +105,7 @@ impl Redlock {
 
     pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         let arguments = arguments.into_iter();
-        self.arguments
-            .extend(arguments.map(|text| text.as_ref().to_owned()));
+        self.arguments.extend(arguments.map(|text| text.as_ref().to_owned()));
         self
     }
 
@@ -132,10 +127,7 @@ impl Redlock {
 
     /// Runs the program by another one that ends in its place: `env --ignore-signal=...`.
     pub fn under<A: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = A>) -> Self {
-        self.wrapper = words
-            .into_iter()
-            .map(|word| word.as_ref().to_owned())
-            .collect();
+        self.wrapper = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         self
     }
 
@@ -210,11 +202,7 @@ impl Redlock {
     #[track_caller]
     pub fn start_as(self, adjust: &mut dyn FnMut(&mut Command)) -> Running {
         let binary = OsString::from(env!("CARGO_BIN_EXE_redlock"));
-        let mut words = self
-            .wrapper
-            .into_iter()
-            .chain([binary])
-            .chain(self.arguments);
+        let mut words = self.wrapper.into_iter().chain([binary]).chain(self.arguments);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).env_clear().envs(&self.environment);
         let (stdout, stderr) = (memory(), memory());
@@ -229,31 +217,18 @@ impl Redlock {
             .stderr(stderr.try_clone().unwrap())
             .process_group(0);
         adjust(&mut command);
-        let shown = Shown {
-            command: format!("{command:?}"),
-            expected: self.expected.clone(),
-        };
+        let shown = Shown { command: format!("{command:?}"), expected: self.expected.clone() };
         let start = Instant::now();
         // A test that panics leaves nothing behind.
         let child = belt::die_with_parent(&mut command).spawn().unwrap();
-        Running {
-            child,
-            start,
-            stdout,
-            stderr,
-            expected: self.expected,
-            limit: self.limit,
-            shown,
-        }
+        Running { child, start, stdout, stderr, expected: self.expected, limit: self.limit, shown }
     }
 }
 
 /// A file that exists only in memory. Unlike a pipe it cannot fill up, and nobody has to hold it
 /// open to read it.
 fn memory() -> File {
-    memfd_create("redlock-test-output", MemfdFlags::CLOEXEC)
-        .unwrap()
-        .into()
+    memfd_create("redlock-test-output", MemfdFlags::CLOEXEC).unwrap().into()
 }
 
 fn contents(file: &File) -> Vec<u8> {
@@ -312,10 +287,7 @@ impl Running {
     fn wait_for(&mut self, text: &str, output: fn(&Self) -> String) {
         let mut ended = false;
         while !output(self).contains(text) {
-            assert!(
-                !ended && self.start.elapsed() < LIMIT,
-                "no {text:?} came\n{self}"
-            );
+            assert!(!ended && self.start.elapsed() < LIMIT, "no {text:?} came\n{self}");
             ended = self.ended().is_some();
             if !ended {
                 self.wait(Duration::from_millis(1));
@@ -335,14 +307,8 @@ impl Running {
         let expected = self.expected.clone();
         let (outcome, stdout, stderr) = self.finish();
         assert!(outcome.end == expected.end, "wrong end\n{shown}\n{outcome}");
-        assert!(
-            expected.stdout.fits(&stdout),
-            "wrong stdout\n{shown}\n{outcome}"
-        );
-        assert!(
-            expected.stderr.fits(&stderr),
-            "wrong stderr\n{shown}\n{outcome}"
-        );
+        assert!(expected.stdout.fits(&stdout), "wrong stdout\n{shown}\n{outcome}");
+        assert!(expected.stderr.fits(&stderr), "wrong stderr\n{shown}\n{outcome}");
         outcome
     }
 
@@ -470,9 +436,7 @@ mod tests {
 
     #[test]
     fn run_that_does_not_end_is_a_failure_and_is_killed() {
-        let run = sh("exec sleep 60")
-            .within(Duration::from_millis(50))
-            .start();
+        let run = sh("exec sleep 60").within(Duration::from_millis(50)).start();
         let pid = run.pid();
         assert!(panics(|| drop(run.check())));
         eventually("the run is gone", || !alive(pid));

@@ -40,9 +40,8 @@ fn child_counts_two_deliveries_in_quick_succession_as_two() {
         std::thread::sleep(Duration::from_micros(100));
         kill_process(pid, Signal::INT).unwrap();
         kill_process(pid, Signal::USR1).unwrap();
-        let count = std::iter::from_fn(|| Some(next()))
-            .take_while(|line| line == "got INT")
-            .count();
+        let count =
+            std::iter::from_fn(|| Some(next())).take_while(|line| line == "got INT").count();
         count == 2
     });
     kill_process(pid, Signal::TERM).unwrap();

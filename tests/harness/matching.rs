@@ -67,10 +67,7 @@ fn star_stands_for_anything_within_a_line() {
         ("*\n*\n", "a\nb\n"),
         ("a*\nb\n", "a\nb\n"),
     ] {
-        assert!(
-            like(pattern.as_bytes(), text.as_bytes()),
-            "{pattern} {text}"
-        );
+        assert!(like(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
     }
     for (pattern, text) in [
         ("", "a"),
@@ -81,9 +78,6 @@ fn star_stands_for_anything_within_a_line() {
         ("*b\n", "a\nb\n"),
         ("a*b*\n", "a\nb\n"),
     ] {
-        assert!(
-            !like(pattern.as_bytes(), text.as_bytes()),
-            "{pattern} {text}"
-        );
+        assert!(!like(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
     }
 }

@@ -72,10 +72,7 @@ pub fn processes_with(mark: &str) -> Vec<Pid> {
 
 /// A directory for one test, removed at its end.
 pub fn scratch() -> tempfile::TempDir {
-    tempfile::Builder::new()
-        .prefix("redlock-test-")
-        .tempdir()
-        .unwrap()
+    tempfile::Builder::new().prefix("redlock-test-").tempdir().unwrap()
 }
 
 /// An executable script in `place`.

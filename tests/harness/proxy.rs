@@ -91,12 +91,7 @@ impl Proxy {
             counts: Arc::clone(&counts),
         };
         let thread = thread::spawn(move || state.serve(&inbox));
-        Self {
-            port,
-            control,
-            counts,
-            thread: Some(thread),
-        }
+        Self { port, control, counts, thread: Some(thread) }
     }
 
     /// The proxy as a node of a list.
@@ -226,10 +221,7 @@ impl State {
     }
 
     fn mode_of(&self, pair: &Pair) -> Mode {
-        let rule = self
-            .rules
-            .iter()
-            .rfind(|(number, _)| *number == pair.number);
+        let rule = self.rules.iter().rfind(|(number, _)| *number == pair.number);
         rule.map_or(self.mode, |(_, mode)| *mode)
     }
 
@@ -245,11 +237,7 @@ impl State {
             });
         }
         let cut = |mode| matches!(mode, Mode::Refuse | Mode::Cut);
-        let kept: Vec<bool> = self
-            .pairs
-            .iter()
-            .map(|pair| !cut(self.mode_of(pair)))
-            .collect();
+        let kept: Vec<bool> = self.pairs.iter().map(|pair| !cut(self.mode_of(pair))).collect();
         let mut kept = kept.into_iter();
         self.pairs.retain(|_| kept.next().unwrap());
     }
@@ -342,9 +330,7 @@ impl Pair {
             };
             let end = bytes.is_empty();
             if direction == Direction::Up {
-                counts
-                    .bytes_up
-                    .fetch_add(bytes.len() as u64, Ordering::SeqCst);
+                counts.bytes_up.fetch_add(bytes.len() as u64, Ordering::SeqCst);
             }
             if mode == Mode::Blackhole {
                 self.deaf = true;
@@ -356,20 +342,16 @@ impl Pair {
                 let now = Instant::now();
                 let last = queue.back().map_or(now, |chunk| chunk.due.max(now));
                 match (mode, direction) {
-                    (Mode::Delay(delay), _) => queue.push_back(Chunk {
-                        due: last.max(now + delay),
-                        bytes: bytes.to_vec(),
-                    }),
+                    (Mode::Delay(delay), _) => {
+                        queue.push_back(Chunk { due: last.max(now + delay), bytes: bytes.to_vec() })
+                    }
                     (Mode::Drip(every), Direction::Down) if !end => {
                         queue.extend((1..).zip(bytes).map(|(count, byte)| Chunk {
                             due: last + every * count,
                             bytes: vec![*byte],
                         }));
                     }
-                    _ => queue.push_back(Chunk {
-                        due: last,
-                        bytes: bytes.to_vec(),
-                    }),
+                    _ => queue.push_back(Chunk { due: last, bytes: bytes.to_vec() }),
                 }
             }
             if end {
@@ -512,9 +494,7 @@ mod tests {
         proxy.set(Mode::Hold);
         let mut stream = asked(&proxy, 50 * MS);
         assert!(silent(&mut stream));
-        stream
-            .set_read_timeout(Some(crate::harness::LIMIT))
-            .unwrap();
+        stream.set_read_timeout(Some(crate::harness::LIMIT)).unwrap();
         proxy.set(Mode::Pass);
         let mut answer = [0; 7];
         stream.read_exact(&mut answer).unwrap();

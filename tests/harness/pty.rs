@@ -48,16 +48,8 @@ impl Terminal {
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        tcsetwinsize(
-            &master,
-            Winsize {
-                ws_row: 24,
-                ws_col: 80,
-                ws_xpixel: 0,
-                ws_ypixel: 0,
-            },
-        )
-        .unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })
+            .unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = open(name, flags, Mode::empty()).unwrap();
@@ -76,12 +68,7 @@ impl Terminal {
             .stdout(slave.try_clone().unwrap())
             .stderr(slave);
         let leader = belt::die_with_parent(&mut command).spawn().unwrap();
-        Self {
-            master: Some(std::fs::File::from(master)),
-            leader,
-            screen: Vec::new(),
-            seen: 0,
-        }
+        Self { master: Some(std::fs::File::from(master)), leader, screen: Vec::new(), seen: 0 }
     }
 
     pub fn leader(&self) -> Pid {
@@ -100,9 +87,7 @@ impl Terminal {
         let start = Instant::now();
         loop {
             let new = &self.screen[self.seen..];
-            let place = new
-                .windows(text.len())
-                .position(|part| part == text.as_bytes());
+            let place = new.windows(text.len()).position(|part| part == text.as_bytes());
             if let Some(place) = place {
                 self.seen += place + text.len();
                 return self;
@@ -212,16 +197,10 @@ mod tests {
     #[test]
     fn terminal_shows_takes_input_and_reports_the_exit() {
         let mut terminal = Terminal::start(
-            [
-                "sh",
-                "-c",
-                "tty -s && echo ready; read x </dev/tty; echo got $x; exit 7",
-            ],
+            ["sh", "-c", "tty -s && echo ready; read x </dev/tty; echo got $x; exit 7"],
             &[],
         );
-        terminal
-            .script(&[("ready\r\n", "hello\n")])
-            .wait_for("got hello");
+        terminal.script(&[("ready\r\n", "hello\n")]).wait_for("got hello");
         assert_eq!(terminal.finish(), End::Exit(7));
     }
 

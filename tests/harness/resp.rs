@@ -29,9 +29,7 @@ impl Resp {
         let stream = TcpStream::connect_timeout(&address, LIMIT).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self {
-            stream: BufReader::new(stream),
-        }
+        Self { stream: BufReader::new(stream) }
     }
 
     /// Sends a command and waits for its answer.
@@ -135,9 +133,7 @@ impl Resp {
     /// One number out of a section of INFO.
     pub fn info_number(&mut self, section: &str, name: &str) -> u64 {
         let info = self.info(section);
-        let value = info
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         value.unwrap().parse().unwrap()
     }
 

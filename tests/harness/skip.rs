@@ -17,13 +17,8 @@ macro_rules! skip {
 /// `REDLOCK_TEST_SKIPPED`, or standard error.
 pub fn record(place: &str, reason: &str) {
     let line = line(place, reason);
-    let file = env::var_os("REDLOCK_TEST_SKIPPED").map(|path| {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .unwrap()
-    });
+    let file = env::var_os("REDLOCK_TEST_SKIPPED")
+        .map(|path| OpenOptions::new().create(true).append(true).open(path).unwrap());
     match file {
         // One write: several tests may append at once.
         Some(mut file) => file.write_all(line.as_bytes()).unwrap(),
@@ -33,9 +28,7 @@ pub fn record(place: &str, reason: &str) {
 
 /// `place` is the path of a function inside the test: `main::topic::test::here`.
 fn line(place: &str, reason: &str) -> String {
-    let name = place
-        .trim_end_matches("::here")
-        .trim_start_matches("main::");
+    let name = place.trim_end_matches("::here").trim_start_matches("main::");
     format!("{name}: {reason}\n")
 }
 

@@ -60,11 +60,7 @@ impl fmt::Display for ServerError {
             Self::Spawn(program, error) => write!(f, "cannot run {}: {error}", program.display()),
             Self::Ended(program, status, said) => {
                 write!(f, "{} did not start: {status}", program.display())?;
-                if said.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ": {said}")
-                }
+                if said.is_empty() { Ok(()) } else { write!(f, ": {said}") }
             }
             Self::Silent(program, port) => write!(
                 f,

@@ -92,9 +92,7 @@ pub fn run(count: u8, command: &[OsString], stdout: &mut dyn Write) -> Result<Ex
     fleet.drop_directory();
     let environment = Environment::of(&fleet);
     let Some((program, arguments)) = command.split_first() else {
-        environment
-            .write_exports(stdout)
-            .map_err(SandboxError::Output)?;
+        environment.write_exports(stdout).map_err(SandboxError::Output)?;
         return Ok(wait_for_stop(&mut signals));
     };
     if let Some(stop) = signals.pending().find(|origin| origin.signal != SIGCHLD) {
@@ -149,9 +147,7 @@ fn foreign_variables(names: impl Iterator<Item = OsString>) -> impl Iterator<Ite
 /// to ignore (nohup, `&` in a script) stays ignored, for the command as well.
 fn watch_signals() -> io::Result<SignalsInfo<WithOrigin>> {
     let ignored = ignored_signals(&fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let wanted = STOPS
-        .into_iter()
-        .filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let wanted = STOPS.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
     SignalsInfo::new(wanted.chain([SIGCHLD]))
 }
 
@@ -205,13 +201,7 @@ mod tests {
 
     #[test]
     fn only_variables_of_ours_are_taken_away() {
-        let names = [
-            "PATH",
-            "REDLOCK_NODES",
-            "XREDLOCK_A",
-            "REDLOCK_",
-            "redlock_b",
-        ];
+        let names = ["PATH", "REDLOCK_NODES", "XREDLOCK_A", "REDLOCK_", "redlock_b"];
         let taken: Vec<_> = foreign_variables(names.into_iter().map(Into::into)).collect();
         assert_eq!(taken, ["REDLOCK_NODES", "REDLOCK_"]);
     }
@@ -245,9 +235,6 @@ mod tests {
         let error = |kind: io::ErrorKind| SandboxError::Command("x".into(), kind.into()).code();
         assert_eq!(error(io::ErrorKind::NotFound), Code::NotFound);
         assert_eq!(error(io::ErrorKind::PermissionDenied), Code::NotExecutable);
-        assert_eq!(
-            SandboxError::from(ServerError::Missing).code(),
-            Code::Failure
-        );
+        assert_eq!(SandboxError::from(ServerError::Missing).code(), Code::Failure);
     }
 }

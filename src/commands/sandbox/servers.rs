@@ -164,9 +164,7 @@ impl Server {
             .stderr(log.try_clone().map_err(failed)?)
             // A ^C is for the command; its locks shall still find their nodes then.
             .process_group(0);
-        let child = belt::die_with_parent(&mut command)
-            .spawn()
-            .map_err(failed)?;
+        let child = belt::die_with_parent(&mut command).spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);
         self.process = Some(Process { child, pid, log });
         Ok(())
@@ -321,9 +319,7 @@ mod tests {
 
     fn say(server: &Server, line: &str) -> String {
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         write!(stream, "{line}\r\n").unwrap();
         let mut answer = [0; 64];
         let length = stream.read(&mut answer).unwrap();
