@@ -219,8 +219,7 @@ fn keep_premise(plan: &mut Plan) {
         let late = &mut shift[fault.node];
         fault.at += *late;
         fault.until += *late;
-        let forgets = matches!(fault.what, What::Down { memory: Memory::Lost, .. });
-        if forgets && fault.until < fault.at + long {
+        if fault.forgets() && fault.until < fault.at + long {
             *late += fault.at + long - fault.until;
             fault.until = fault.at + long;
         }

@@ -83,6 +83,8 @@ pub struct ActorPlan {
     /// TERM to the process.
     pub signal: Option<Real>,
     pub shell: Shell,
+    /// Its session is told that clocks do not drift.
+    pub ignores_drift: bool,
     /// The nodes of its list; all, but for a broken rule about the quorum.
     pub view: Vec<usize>,
     /// For whom messages to and from node 0 take so many times as long.
@@ -105,6 +107,13 @@ pub struct Fault {
     pub at: Real,
     pub until: Real,
     pub what: What,
+}
+
+impl Fault {
+    /// The node comes back without its memory.
+    pub fn forgets(&self) -> bool {
+        matches!(self.what, What::Down { memory: Memory::Lost, .. })
+    }
 }
 
 /// What goes wrong.
@@ -241,6 +250,7 @@ impl ActorPlan {
             crash: None,
             signal: None,
             shell: Shell::Careful,
+            ignores_drift: false,
             view: (0..nodes).collect(),
             slow: 1,
         }
