@@ -16,7 +16,7 @@ use super::{
 impl World<'_> {
     pub(super) fn open(&mut self, actor: usize, id: ConnId) {
         let a = &mut self.actors[actor];
-        if a.links.iter().any(|(known, _)| known.node == id.node && known.serial >= id.serial) {
+        if a.link(id).is_some() {
             return self.broken(Rule::InTime, format!("client {actor} opens {id:?} again"));
         }
         let node = a.plan.view[id.node.get()];
@@ -174,10 +174,9 @@ impl World<'_> {
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
-                    let later = |(known, _): &(ConnId, usize)| {
-                        known.node == id.node && known.serial > id.serial
-                    };
-                    let newest = !self.actors[actor].links.iter().any(later);
+                    let mut same = self.actors[actor].links.iter().rev();
+                    let newest = same.find(|(known, _)| known.node == id.node);
+                    let newest = newest.is_some_and(|(known, _)| *known == id);
                     self.check.answered(actor, l, newest, asked, reply);
                 }
             }

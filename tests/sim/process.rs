@@ -1,6 +1,8 @@
 //! The client's process in the world: it lets the session think, carries out what that wants, and
 //! is itself started, stopped, killed and ended.
 
+use std::time::Duration;
+
 use redlock::{
     clock::Tick,
     protocol::{Action, Contract, Event, Holder},
@@ -20,10 +22,14 @@ impl World<'_> {
         a.phase = Phase::Seeking;
         let mut random = a.rng.fork();
         let plan = &a.plan;
+        let mut timing = plan.timing;
+        if plan.ignores_drift {
+            timing.drift = Duration::ZERO;
+        }
         let contract = Contract {
             nodes: plan.view.len(),
             holder: Holder { pid: u32::try_from(actor).unwrap_or(0), ..Holder::default() },
-            timing: plan.timing,
+            timing,
             patience: plan.patience,
             strategy: plan.strategy,
             random: Box::new(move || random.wide()),

@@ -15,7 +15,7 @@ use super::{
     clock::{MS, Real, US, nanos},
     fleet::Node,
     link::Link,
-    plan::{ActorPlan, Plan},
+    plan::{ActorPlan, Plan, Until},
     rng::Rng,
 };
 
@@ -163,11 +163,11 @@ impl<'a> World<'a> {
             self.steps += 1;
             self.dispatch(due);
             self.check_holders();
-            if self.check.found.is_some() {
+            if self.check.found.is_some() || self.first_holds() {
                 break;
             }
         }
-        if self.check.found.is_none() {
+        if self.check.found.is_none() && self.plan.until == Until::AllAreDone {
             self.check_goal();
         }
         let trace = self.trace.take().unwrap_or_default();
@@ -181,6 +181,10 @@ impl<'a> World<'a> {
             steps: self.steps,
         };
         (Ok(report), trace)
+    }
+
+    fn first_holds(&self) -> bool {
+        self.plan.until == Until::SomebodyHolds && !self.holders.is_empty()
     }
 
     pub(super) fn at(&mut self, at: Real, due: Due) {
