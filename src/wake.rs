@@ -22,13 +22,7 @@ use crate::clock::Tick;
 pub fn channel<T>() -> io::Result<(Sender<T>, Receiver<T>)> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (queue, inbox) = mpsc::channel();
-    Ok((
-        Sender {
-            queue,
-            bell: Arc::clone(&bell),
-        },
-        Receiver { inbox, bell },
-    ))
+    Ok((Sender { queue, bell: Arc::clone(&bell) }, Receiver { inbox, bell }))
 }
 
 /// The end that any thread may keep a copy of.
@@ -40,10 +34,7 @@ pub struct Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self {
-            queue: self.queue.clone(),
-            bell: Arc::clone(&self.bell),
-        }
+        Self { queue: self.queue.clone(), bell: Arc::clone(&self.bell) }
     }
 }
 
@@ -98,7 +89,7 @@ impl<T> AsFd for Receiver<T> {
 }
 
 /// A timer that fires at a [`Tick`], also when the machine was suspended at that time: then at
-/// once after it wakes (timerfd_create(2), `CLOCK_BOOTTIME`).
+/// once after it wakes (`timerfd_create(2)`, `CLOCK_BOOTTIME`).
 #[derive(Debug)]
 pub struct Alarm {
     timer: OwnedFd,
@@ -108,17 +99,12 @@ impl Alarm {
     /// An alarm that is not set.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Self {
-            timer: timerfd_create(TimerfdClockId::Boottime, flags)?,
-        })
+        Ok(Self { timer: timerfd_create(TimerfdClockId::Boottime, flags)? })
     }
 
     /// Makes the descriptor readable from `at` on; never for `None`. Replaces what was set.
     pub fn set(&self, at: Option<Tick>) -> io::Result<()> {
-        let off = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let off = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = at.map_or(off, |tick| {
             let time = tick.since_boot();
             Timespec {
@@ -127,10 +113,7 @@ impl Alarm {
                 tv_nsec: i64::from(time.subsec_nanos().max(1)),
             }
         });
-        let timer = Itimerspec {
-            it_interval: off,
-            it_value,
-        };
+        let timer = Itimerspec { it_interval: off, it_value };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer)?;
         Ok(())
     }
@@ -153,10 +136,7 @@ mod tests {
 
     fn readable(fd: &impl AsFd) -> bool {
         let mut fds = [PollFd::new(fd, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut fds, Some(&now)).unwrap() == 1
     }
 

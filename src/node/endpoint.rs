@@ -53,9 +53,7 @@ pub struct Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
+        f.debug_struct("Credentials").field("username", &self.username).finish_non_exhaustive()
     }
 }
 
@@ -66,10 +64,7 @@ impl Endpoint {
     /// Reads one node: `host`, `host:port`, `host:port/db`, `redis://[[user]:pass@]host[:port][/db]`,
     /// `rediss://...`, `unix:///path[?db=N]`; IPv6 in brackets. The port is 6379 unless given.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
-        Self::read(text).map_err(|problem| EndpointError::Malformed {
-            node: masked(text),
-            problem,
-        })
+        Self::read(text).map_err(|problem| EndpointError::Malformed { node: masked(text), problem })
     }
 
     fn read(text: &str) -> Result<Self, Problem> {
@@ -99,9 +94,8 @@ impl Endpoint {
         if tail.contains('@') {
             return Err(Problem::Unescaped);
         }
-        let (user_info, host_port) = authority
-            .rsplit_once('@')
-            .map_or((None, authority), |(user, host)| (Some(user), host));
+        let (user_info, host_port) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         check_host_port(host_port)?;
         let url = redis::parse_redis_url(&format!("redis://{rest}")).ok_or(Problem::Url)?;
         if url.fragment().is_some() {
@@ -347,27 +341,15 @@ mod tests {
         let credentials = node.credentials().unwrap();
         assert_eq!(credentials.username.as_deref(), Some("us@er"));
         assert_eq!(credentials.password, "p:w/%");
-        assert_eq!(
-            parse("redis://:pw@db1").credentials().unwrap().username,
-            None
-        );
-        assert_eq!(
-            parse("redis://:p@ss@db1").credentials().unwrap().password,
-            "p@ss"
-        );
+        assert_eq!(parse("redis://:pw@db1").credentials().unwrap().username, None);
+        assert_eq!(parse("redis://:p@ss@db1").credentials().unwrap().password, "p@ss");
         let shown = format!("{node} {node:?} {credentials:?}");
-        assert!(
-            !shown.contains("p:w") && !shown.contains("p%3Aw"),
-            "{shown}"
-        );
+        assert!(!shown.contains("p:w") && !shown.contains("p%3Aw"), "{shown}");
     }
 
     #[test]
     fn names_are_looked_up_and_literals_are_not() {
-        assert_eq!(
-            *parse("localhost:7000").address(),
-            Address::Name("localhost".into(), 7000)
-        );
+        assert_eq!(*parse("localhost:7000").address(), Address::Name("localhost".into(), 7000));
         assert!(matches!(parse("[::1]").address(), Address::Literal(a) if a.is_ipv6()));
         assert_eq!(parse("db1/7").db(), 7);
         assert_eq!(parse("rediss://db1").transport(), Transport::Tls);
@@ -375,21 +357,11 @@ mod tests {
 
     #[test]
     fn password_without_a_colon_is_refused_since_it_would_send_no_auth() {
-        for text in [
-            "redis://pw@db1",
-            "redis://pw:@db1",
-            "redis://@db1",
-            "redis://:@db1",
-        ] {
+        for text in ["redis://pw@db1", "redis://pw:@db1", "redis://@db1", "redis://:@db1"] {
             assert_eq!(problem(text), Problem::NoPassword, "{text}");
         }
-        let error = Endpoint::parse("redis://s3cr3t@db1")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("redis://:PASSWORD@") && !error.contains("s3cr3t"),
-            "{error}"
-        );
+        let error = Endpoint::parse("redis://s3cr3t@db1").unwrap_err().to_string();
+        assert!(error.contains("redis://:PASSWORD@") && !error.contains("s3cr3t"), "{error}");
     }
 
     #[test]

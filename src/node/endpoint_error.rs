@@ -78,10 +78,7 @@ impl fmt::Display for EndpointError {
         match self {
             Self::Malformed { node, problem } => write!(f, "node '{node}': {problem}"),
             Self::Twice { node, also } if node == also => {
-                write!(
-                    f,
-                    "node '{node}' is in the list twice; each server has one vote"
-                )
+                write!(f, "node '{node}' is in the list twice; each server has one vote")
             }
             Self::Twice { node, also } => write!(
                 f,
@@ -92,11 +89,7 @@ impl fmt::Display for EndpointError {
                 "node '{node}': TLS is not supported yet; use redis:// over a network you trust"
             ),
             Self::TooMany(count) => {
-                write!(
-                    f,
-                    "{count} nodes are too many, a list has at most {}",
-                    Fleet::MAX
-                )
+                write!(f, "{count} nodes are too many, a list has at most {}", Fleet::MAX)
             }
             Self::None => write!(f, "the list of nodes is empty"),
         }

@@ -31,9 +31,7 @@ impl Fleet {
         for item in items {
             let node = Endpoint::parse(item)?;
             if node.transport() == Transport::Tls {
-                return Err(EndpointError::Tls {
-                    node: node.to_string(),
-                });
+                return Err(EndpointError::Tls { node: node.to_string() });
             }
             nodes.push(node.or_credentials(defaults));
         }
@@ -113,18 +111,9 @@ mod tests {
     fn same_server_twice_is_refused_by_name() {
         for (items, expected) in [
             (["a:1", "redis://A:1/"], "node 'a:1' is in the list twice"),
-            (
-                ["a:1", "redis://:pw@a:1/2"],
-                "nodes 'a:1' and 'a:1/2' are the same server",
-            ),
-            (
-                ["[::1]:1", "[0::1]:1"],
-                "node '[::1]:1' is in the list twice",
-            ),
-            (
-                ["unix:///s", "unix:///s?db=1"],
-                "nodes 'unix:///s' and 'unix:///s?db=1'",
-            ),
+            (["a:1", "redis://:pw@a:1/2"], "nodes 'a:1' and 'a:1/2' are the same server"),
+            (["[::1]:1", "[0::1]:1"], "node '[::1]:1' is in the list twice"),
+            (["unix:///s", "unix:///s?db=1"], "nodes 'unix:///s' and 'unix:///s?db=1'"),
         ] {
             let error = fleet(&items).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
@@ -143,35 +132,23 @@ mod tests {
     #[test]
     fn tls_is_refused_until_it_is_there() {
         let error = fleet(&["rediss://:s3cr3t@a:1"]).unwrap_err().to_string();
-        assert!(
-            error.contains("'rediss://a:1'") && error.contains("TLS"),
-            "{error}"
-        );
+        assert!(error.contains("'rediss://a:1'") && error.contains("TLS"), "{error}");
     }
 
     #[test]
     fn defaults_are_for_nodes_without_credentials() {
-        let defaults = Credentials {
-            username: Some("u".into()),
-            password: "p".into(),
-        };
+        let defaults = Credentials { username: Some("u".into()), password: "p".into() };
         let fleet = Fleet::parse(["a:1", "redis://:own@b:1"], Some(&defaults)).unwrap();
         let of = |index| fleet.get(NodeIndex(index)).unwrap().credentials().unwrap();
         assert_eq!(*of(0), defaults);
-        assert_eq!(
-            (of(1).username.as_deref(), of(1).password.as_str()),
-            (None, "own")
-        );
+        assert_eq!((of(1).username.as_deref(), of(1).password.as_str()), (None, "own"));
     }
 
     #[test]
     fn fingerprint_tells_lists_databases_and_prefixes_apart_and_nothing_else() {
         let print = |items: &[&str], prefix: &str| fleet(items).unwrap().fingerprint(prefix);
         let one = print(&["a:1", "b:1"], "");
-        assert!(
-            one.len() == 8 && one.bytes().all(|b| b.is_ascii_hexdigit()),
-            "{one}"
-        );
+        assert!(one.len() == 8 && one.bytes().all(|b| b.is_ascii_hexdigit()), "{one}");
         // Written down: hosts of different versions must agree.
         assert_eq!(one, "fb324fd5");
         assert_eq!(one, print(&["redis://:pw@b:1", "a:1"], ""));

@@ -1,0 +1,26 @@
+//! The command as the operating system has it: how it is started and placed, how its whole tree is
+//! found, signalled and reaped, and the guardian that ends it when redlock cannot. The only unsafe
+//! code of the crate; what it offers is safe.
+#![expect(
+    unsafe_code,
+    reason = "fork, exec, shared memory and signal dispositions have no safe form"
+)]
+
+pub mod belt;
+mod die;
+mod guardian;
+mod inherited;
+mod proc;
+mod spawn;
+mod sys;
+mod terminal;
+mod tree;
+
+pub use die::die_of;
+pub use guardian::{Guardian, RUN_VARIABLE};
+pub use inherited::Inherited;
+pub use proc::Stat;
+pub use spawn::{Birth, Launch, Outcome, spawn};
+pub use sys::{Ending, raise, signal_group, signal_own_group, signal_process};
+pub use terminal::{GroupChoice, Placement, Terminal};
+pub use tree::{Left, Tree, TreeEvent, older};

@@ -1,0 +1,598 @@
+//! The hands of the machine: one poll loop on the main thread over signals, the lock's news, the
+//! deadline, the command's exec, our parent and the guardian. It tells the machine what happened
+//! and does what the machine says, and decides nothing itself.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::mpsc::TryRecvError,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Pid, PidfdFlags, getpgid, getppid, pidfd_open},
+};
+
+use super::{
+    Lock,
+    environment::environment,
+    machine::{Action, Input, Machine, Rules},
+};
+use crate::{
+    child::{
+        self, Birth, Guardian, Inherited, Launch, Left, Outcome, Placement, Stat, Tree, TreeEvent,
+    },
+    clock::{BootClock, Clock, Tick},
+    exit::{Code, Exit},
+    protocol::{Event, Token},
+    settings::{GuardianChoice, ParentDeath, RunPlan},
+    signal::{Placing, Received, Sender, Signals, Source},
+    ui::{Notice, Process, Reason, Say},
+    wake::{self, Alarm, Receiver},
+};
+
+/// The signals that we handle and the command finds as our caller left them.
+const HANDLED: [i32; 11] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+    libc::SIGCHLD,
+];
+
+/// Handled even where our caller ignored them: without the one no end of a child is told, without
+/// the other no end of a stop.
+const ALWAYS_HANDLED: [i32; 2] = [libc::SIGCHLD, libc::SIGCONT];
+
+/// All whose disposition is another for us than for the command.
+const CHANGED: [i32; 14] = {
+    let mut all = [0; 14];
+    let mut i = 0;
+    while i < HANDLED.len() {
+        all[i] = HANDLED[i];
+        i += 1;
+    }
+    all[11] = libc::SIGTTIN;
+    all[12] = libc::SIGTTOU;
+    all[13] = libc::SIGPIPE;
+    all
+};
+
+/// See [`super::run`].
+pub(super) fn run<L: Lock>(
+    plan: &RunPlan,
+    connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
+    say: &mut dyn Say,
+) -> Exit {
+    // First of all, while there is one thread.
+    let older = child::older();
+    let guardian = match plan.guardian {
+        GuardianChoice::Off => None,
+        GuardianChoice::On => match Guardian::start(&plan.facts.run, &older) {
+            Ok(guardian) => Some(guardian),
+            Err(error) => return fail(say, "start the guardian process", &error),
+        },
+    };
+    let pid = guardian.as_ref().map(Guardian::pid);
+    let ready = Kit::new(plan, pid, &older).and_then(|(kit, to_us)| {
+        let lock = connect(to_us).map_err(|error| ("start talking to the nodes", error))?;
+        Ok((kit, lock))
+    });
+    match ready {
+        Ok((kit, lock)) => Shell::new(plan, say, lock, kit, guardian).run(),
+        Err((what, error)) => {
+            dismiss(guardian);
+            fail(say, what, &error)
+        }
+    }
+}
+
+fn fail(say: &mut dyn Say, what: &'static str, error: &io::Error) -> Exit {
+    let code = Code::Failure.number();
+    let error = words(error);
+    let reason = Reason::Failed { what, error };
+    say.say(Notice::Exit { code, reason });
+    Exit::Status(code)
+}
+
+/// The system's words without its number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
+}
+
+fn dismiss(guardian: Option<Guardian>) {
+    if let Some(mut guardian) = guardian {
+        guardian.stand_down();
+        guardian.reap();
+    }
+}
+
+/// Everything that can fail and is therefore made before the lock is asked for.
+struct Kit {
+    inherited: Inherited,
+    signals: Signals,
+    placement: Placement,
+    tree: Tree,
+    alarm: Alarm,
+    parent: Option<OwnedFd>,
+    news: Receiver<Event>,
+}
+
+type Failure = (&'static str, io::Error);
+
+impl Kit {
+    fn new(
+        plan: &RunPlan,
+        guardian: Option<Pid>,
+        older: &[Pid],
+    ) -> Result<(Self, wake::Sender<Event>), Failure> {
+        let failed = |what| move |error| (what, error);
+        let inherited = Inherited::take(&CHANGED);
+        let handled = HANDLED
+            .into_iter()
+            .filter(|signal| ALWAYS_HANDLED.contains(signal) || !inherited.ignores(*signal));
+        let signals = Signals::watch(handled).map_err(failed("handle signals"))?;
+        Inherited::defy_terminal();
+        Inherited::unblock();
+        let placement = Placement::choose(plan.group);
+        let tree =
+            Tree::new(guardian, older).map_err(failed("become the subreaper of the command"))?;
+        let alarm = Alarm::new().map_err(failed("make a timer"))?;
+        let parent = match plan.parent_death {
+            ParentDeath::Ignore => None,
+            ParentDeath::Terminate => getppid()
+                .map(|parent| pidfd_open(parent, PidfdFlags::empty()))
+                .transpose()
+                .map_err(|error| ("watch our parent", error.into()))?,
+        };
+        let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
+        let kit = Self {
+            inherited,
+            signals,
+            placement,
+            tree,
+            alarm,
+            parent,
+            news,
+        };
+        Ok((kit, to_us))
+    }
+}
+
+struct Shell<'a, L> {
+    plan: &'a RunPlan,
+    say: &'a mut dyn Say,
+    lock: L,
+    kit: Kit,
+    guardian: Option<Guardian>,
+    machine: Machine,
+    news_ended: bool,
+    token: Option<Token>,
+    alarm_at: Option<Tick>,
+    /// The command's number, also when it is gone; only for comparing.
+    command: Option<Pid>,
+    birth: Option<Birth>,
+    /// We sent INT to the command.
+    interrupted: bool,
+    exit: Option<Exit>,
+}
+
+impl<'a, L: Lock> Shell<'a, L> {
+    fn new(
+        plan: &'a RunPlan,
+        say: &'a mut dyn Say,
+        lock: L,
+        kit: Kit,
+        guardian: Option<Guardian>,
+    ) -> Self {
+        let machine = Machine::new(Rules {
+            timing: plan.timing,
+            placing: match kit.placement {
+                Placement::Own => Placing::Own,
+                Placement::Shared => Placing::Shared,
+                Placement::Handover(_) => Placing::Handover,
+            },
+            on_lost: plan.on_lost,
+            leftover: plan.leftover,
+            max_runtime: plan.max_runtime,
+            kill_after: plan.kill_after,
+            max_stopped: plan.max_stopped(),
+            heartbeat: plan.heartbeat,
+            conflict_exit_code: plan.conflict_exit_code,
+        });
+        Self {
+            plan,
+            say,
+            lock,
+            kit,
+            guardian,
+            machine,
+            news_ended: false,
+            token: None,
+            alarm_at: None,
+            command: None,
+            birth: None,
+            interrupted: false,
+            exit: None,
+        }
+    }
+
+    fn run(mut self) -> Exit {
+        let exit = loop {
+            if let Some(exit) = self.exit {
+                break exit;
+            }
+            if self.machine.is_ready() {
+                // What arrived while the lock was on its way decides before the command starts.
+                self.take_signals();
+                self.machine.proceed(BootClock.now());
+                self.act();
+                continue;
+            }
+            self.set_alarm();
+            let ready = self.sleep();
+            self.tell(Input::Time);
+            self.take_signals();
+            self.take_news();
+            if ready.parent {
+                self.kit.parent = None;
+                self.tell(Input::ParentDied);
+            }
+            if ready.guardian {
+                self.guardian_died();
+            }
+            if ready.birth {
+                self.take_birth();
+            }
+        };
+        self.leave(exit)
+    }
+
+    /// The last things: the terminal, the guardian.
+    fn leave(mut self, exit: Exit) -> Exit {
+        if let (Placement::Handover(terminal), Some(command)) = (&self.kit.placement, self.command)
+        {
+            terminal.take_back_from(command);
+            if exit == Exit::Signal(libc::SIGINT) && !self.interrupted {
+                // The terminal told only the command; whoever waits in our group must stop as well.
+                child::signal_own_group(libc::SIGINT);
+            }
+        }
+        dismiss(self.guardian.take());
+        exit
+    }
+
+    fn set_alarm(&mut self) {
+        let at = self.machine.deadline();
+        if at != self.alarm_at && self.kit.alarm.set(at).is_ok() {
+            self.alarm_at = at;
+        }
+    }
+
+    fn sleep(&mut self) -> Ready {
+        let news = if self.news_ended {
+            PollFlags::empty()
+        } else {
+            PollFlags::IN
+        };
+        let mut fds = vec![
+            PollFd::new(&self.kit.signals, PollFlags::IN),
+            PollFd::new(&self.kit.news, news),
+            PollFd::new(&self.kit.alarm, PollFlags::IN),
+        ];
+        let parent = also(
+            &mut fds,
+            self.kit.parent.as_ref().map(AsFd::as_fd),
+            PollFlags::IN,
+        );
+        let birth = also(
+            &mut fds,
+            self.birth.as_ref().map(AsFd::as_fd),
+            PollFlags::IN,
+        );
+        // Only its end matters, and that is always told.
+        let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
+        let guardian = also(&mut fds, lifeline, PollFlags::empty());
+        // Interrupted by a signal: then the signal socket has something.
+        let _ = poll(&mut fds, None);
+        let is_ready = |index: Option<usize>| index.is_some_and(|i| !fds[i].revents().is_empty());
+        let ready = Ready {
+            parent: is_ready(parent),
+            birth: is_ready(birth),
+            guardian: is_ready(guardian),
+        };
+        if !fds[2].revents().is_empty() {
+            // An alarm that went off stays readable until it is set anew.
+            self.alarm_at = None;
+            let _ = self.kit.alarm.set(None);
+        }
+        ready
+    }
+
+    /// Tells the machine and does what it says.
+    fn tell(&mut self, input: Input) {
+        self.machine.handle(input, BootClock.now());
+        self.act();
+    }
+
+    fn act(&mut self) {
+        loop {
+            let actions = self.machine.actions();
+            if actions.is_empty() {
+                return;
+            }
+            for action in actions {
+                self.perform(action);
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Spawn => self.spawn(),
+            Action::Relay(signal) => self.relay(signal),
+            Action::TermTree => self.signal_tree(&[libc::SIGTERM, libc::SIGCONT]),
+            Action::KillTree => self.signal_tree(&[libc::SIGKILL]),
+            Action::StopCommand => self.relay(libc::SIGSTOP),
+            Action::StopSelf => child::raise(libc::SIGSTOP),
+            Action::Suspend => self.suspend(),
+            Action::Resume => self.resume(),
+            Action::Guard(at) => {
+                if let Some(guardian) = &self.guardian {
+                    guardian.strike_at(at);
+                }
+            }
+            Action::StandDown => {
+                if let Some(guardian) = &mut self.guardian {
+                    guardian.stand_down();
+                }
+            }
+            Action::Release => self.lock.stop(),
+            Action::Extend => self.lock.extend(),
+            Action::Say(notice) => self.say.say(notice),
+            Action::NameLeftover(since) => {
+                let processes = people(&self.kit.tree.descendants());
+                if !processes.is_empty() {
+                    self.say.say(Notice::Leftover { processes, since });
+                }
+            }
+            Action::End(exit) => self.exit = Some(exit),
+        }
+    }
+
+    fn spawn(&mut self) {
+        let Some(token) = self.token else { return };
+        let environment = environment(std::env::vars_os(), &self.plan.facts, token);
+        let launch = Launch {
+            command: &self.plan.command,
+            environment: &environment,
+            placement: &self.kit.placement,
+            inherited: &self.kit.inherited,
+            changed: &CHANGED,
+            guardian: self.guardian.as_ref(),
+        };
+        match child::spawn(&launch) {
+            Ok(birth) => {
+                self.command = Some(birth.pid);
+                self.kit.tree.plant(birth.pid);
+                self.birth = Some(birth);
+            }
+            Err(error) => {
+                let reason = Reason::Failed {
+                    what: "start the command",
+                    error: words(&error),
+                };
+                let input = Input::NotStarted(reason, Left::Nothing);
+                self.machine.handle(input, BootClock.now());
+            }
+        }
+    }
+
+    fn relay(&mut self, signal: i32) {
+        let Some(leader) = self.kit.tree.leader() else {
+            return;
+        };
+        self.interrupted |= signal == libc::SIGINT;
+        let alone = matches!(self.kit.placement, Placement::Shared) || self.birth.is_some();
+        let sent = if alone {
+            child::signal_process(leader, signal)
+        } else {
+            child::signal_group(leader, signal)
+        };
+        if sent.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)) {
+            let refused: Vec<_> = Stat::of(leader).into_iter().collect();
+            self.refused(&refused);
+        }
+    }
+
+    fn signal_tree(&mut self, signals: &[i32]) {
+        // The group first, in one call that no fork can escape.
+        let own_group = !matches!(self.kit.placement, Placement::Shared) && self.birth.is_none();
+        if let Some(leader) = self.kit.tree.leader().filter(|_| own_group)
+            && signals == [libc::SIGKILL]
+        {
+            let _ = child::signal_group(leader, libc::SIGKILL);
+        }
+        let refused = self.kit.tree.signal(signals);
+        self.refused(&refused);
+    }
+
+    fn refused(&mut self, processes: &[Stat]) {
+        if !processes.is_empty() {
+            let input = Input::Refused(people(processes));
+            self.machine.handle(input, BootClock.now());
+        }
+    }
+
+    fn suspend(&mut self) {
+        let (Placement::Handover(terminal), Some(command)) = (&self.kit.placement, self.command)
+        else {
+            return;
+        };
+        if terminal.is_ours() {
+            // It was stopped for want of the terminal, which we can give.
+            self.machine
+                .handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
+        } else {
+            terminal.take_back_from(command);
+            child::signal_own_group(libc::SIGSTOP);
+        }
+    }
+
+    fn resume(&mut self) {
+        if let (Placement::Handover(terminal), Some(leader)) =
+            (&self.kit.placement, self.kit.tree.leader())
+        {
+            terminal.hand_over_to(leader);
+        }
+        self.relay(libc::SIGCONT);
+    }
+
+    fn take_signals(&mut self) {
+        let batch: Vec<Received> = self.kit.signals.drain().collect();
+        let continued = batch.iter().any(|one| one.signal == libc::SIGCONT);
+        let mut child_changed = false;
+        for Received { signal, sender } in batch {
+            match signal {
+                libc::SIGCHLD => child_changed = true,
+                // A continue takes a stop back that has not happened yet.
+                libc::SIGTSTP if continued => {}
+                _ => {
+                    let source = self.source(sender);
+                    self.tell(Input::Signal(signal, source));
+                }
+            }
+        }
+        if child_changed {
+            self.reap();
+        }
+    }
+
+    fn source(&self, sender: Sender) -> Source {
+        let Sender::Process(pid) = sender else {
+            return if sender == Sender::Kernel {
+                Source::Kernel
+            } else {
+                Source::Other
+            };
+        };
+        let (Some(leader), Some(pid)) = (self.kit.tree.leader(), Pid::from_raw(pid)) else {
+            return Source::Other;
+        };
+        let leads = !matches!(self.kit.placement, Placement::Shared);
+        if pid == leader || (leads && getpgid(Some(pid)) == Ok(leader)) {
+            Source::Command
+        } else {
+            Source::Other
+        }
+    }
+
+    fn reap(&mut self) {
+        // A failed exec is told before the end that follows from it.
+        self.take_birth();
+        let guardian = self.guardian.as_ref();
+        let (events, left) = self.kit.tree.reap(|| {
+            if let Some(guardian) = guardian {
+                guardian.leader_gone();
+            }
+        });
+        for event in events {
+            match event {
+                TreeEvent::LeaderEnded(ending) => self.tell(Input::LeaderEnded(ending, left)),
+                TreeEvent::LeaderStopped(signal) => self.tell(Input::LeaderStopped(signal)),
+                TreeEvent::LeaderContinued => self.tell(Input::LeaderContinued),
+                TreeEvent::Reaped => {}
+            }
+        }
+        if left == Left::Nothing && self.command.is_some() {
+            self.tell(Input::TreeEmpty);
+        }
+    }
+
+    fn take_news(&mut self) {
+        if self.news_ended {
+            return;
+        }
+        self.kit.news.hush();
+        loop {
+            match self.kit.news.try_recv() {
+                Ok(event) => {
+                    if let Event::Acquired { token, .. } = event {
+                        self.token = Some(token);
+                    }
+                    self.tell(Input::Lock(event));
+                }
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.news_ended = true;
+                    return self.tell(Input::LockGone);
+                }
+            }
+        }
+    }
+
+    fn take_birth(&mut self) {
+        let Some(birth) = &self.birth else { return };
+        match birth.outcome() {
+            Outcome::Pending => {}
+            Outcome::Started => {
+                self.birth = None;
+                self.tell(Input::Started);
+            }
+            Outcome::Failed(error) => {
+                self.birth = None;
+                let program = self.plan.command[0].to_string_lossy().into_owned();
+                let reason = if error.kind() == io::ErrorKind::NotFound {
+                    Reason::NotFound { program }
+                } else {
+                    let error = words(&error);
+                    Reason::NotExecutable { program, error }
+                };
+                self.tell(Input::NotStarted(reason, Left::Something));
+            }
+        }
+    }
+
+    fn guardian_died(&mut self) {
+        dismiss(self.guardian.take());
+        self.tell(Input::GuardianDied);
+    }
+}
+
+/// Adds a descriptor that is not always there; where it went.
+fn also<'fd>(
+    fds: &mut Vec<PollFd<'fd>>,
+    fd: Option<BorrowedFd<'fd>>,
+    flags: PollFlags,
+) -> Option<usize> {
+    fds.push(PollFd::from_borrowed_fd(fd?, flags));
+    Some(fds.len() - 1)
+}
+
+/// Which of the rarer descriptors have something to tell.
+struct Ready {
+    parent: bool,
+    birth: bool,
+    guardian: bool,
+}
+
+fn people(processes: &[Stat]) -> Vec<Process> {
+    processes
+        .iter()
+        .map(|process| Process {
+            pid: process.pid.as_raw_nonzero().get(),
+            name: process.name.clone(),
+        })
+        .collect()
+}
