@@ -32,8 +32,7 @@ impl Closing {
     /// Takes over what is left of closed connections.
     pub fn extend(&mut self, remains: impl IntoIterator<Item = Remains>, now: Tick) {
         let until = now.after(LINGER);
-        self.list
-            .extend(remains.into_iter().map(|remains| (remains, until)));
+        self.list.extend(remains.into_iter().map(|remains| (remains, until)));
     }
 
     /// When [`Self::turn`] is due even if no socket has anything to say.
@@ -44,11 +43,8 @@ impl Closing {
     /// What poll(2) is to watch for.
     pub fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.list.iter().map(|(remains, _)| {
-            let flags = if remains.out.is_empty() {
-                PollFlags::IN
-            } else {
-                PollFlags::IN | PollFlags::OUT
-            };
+            let flags =
+                if remains.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
             (remains.socket.as_fd(), flags)
         })
     }
@@ -72,14 +68,9 @@ impl Closing {
         let until = BootClock.now().after(FAREWELL);
         let mut patience = Duration::ZERO;
         while !self.list.is_empty() {
-            let mut fds: Vec<_> = self
-                .interests()
-                .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags))
-                .collect();
-            let timeout = Timespec {
-                tv_sec: 0,
-                tv_nsec: i64::from(patience.subsec_nanos()),
-            };
+            let mut fds: Vec<_> =
+                self.interests().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
             match poll(&mut fds, Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,

@@ -22,10 +22,7 @@ pub struct Decoder {
 impl Decoder {
     /// At the beginning of a connection.
     pub fn new() -> Self {
-        Self {
-            parser: Parser::new(),
-            since_value: 0,
-        }
+        Self { parser: Parser::new(), since_value: 0 }
     }
 
     /// Takes the bytes that came next and hands out the values that they complete, until `take`

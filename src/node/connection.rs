@@ -148,11 +148,7 @@ impl Connection {
             match socket::tcp(address) {
                 Ok((socket, Progress::Connected)) => return self.ready(socket, events),
                 Ok((socket, Progress::UnderWay)) => {
-                    self.stage = Stage::Connecting {
-                        socket,
-                        address,
-                        rest,
-                    };
+                    self.stage = Stage::Connecting { socket, address, rest };
                     return;
                 }
                 // The first address is the preferred one: its failure says most.
@@ -189,11 +185,7 @@ impl Connection {
             Stage::Connecting { socket, rest, .. } => {
                 // Without an error flag the system's question for one can be saved.
                 let failed = flags.intersects(PollFlags::ERR | PollFlags::HUP);
-                match if failed {
-                    socket::outcome(&socket)
-                } else {
-                    Ok(())
-                } {
+                match if failed { socket::outcome(&socket) } else { Ok(()) } {
                     Ok(()) => self.ready(socket, events),
                     Err(error) => self.try_next(rest, Some(error), events),
                 }
@@ -267,11 +259,7 @@ impl Connection {
         if out.is_empty() {
             socket::finish(&socket);
         }
-        Some(Remains {
-            socket,
-            out,
-            voice: self.pipeline.voice,
-        })
+        Some(Remains { socket, out, voice: self.pipeline.voice })
     }
 }
 
@@ -330,19 +318,8 @@ impl Pipeline {
         wire: &Wire,
         mut replied: impl FnMut(Reply),
     ) -> Result<(), Trouble> {
-        let Self {
-            expected,
-            refusal,
-            voice,
-            secret,
-            decoder,
-        } = self;
-        let mut answers = Answers {
-            expected,
-            refusal,
-            voice,
-            secret: secret.as_deref(),
-        };
+        let Self { expected, refusal, voice, secret, decoder } = self;
+        let mut answers = Answers { expected, refusal, voice, secret: secret.as_deref() };
         decoder.feed(bytes, |value| answers.take(value, wire, &mut replied))
     }
 }

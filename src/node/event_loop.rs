@@ -123,11 +123,8 @@ impl<D: Driver> EventLoop<D> {
     /// Sleeps until something happens and says to whom.
     fn poll(&mut self) -> io::Result<Vec<PollFlags>> {
         self.arm()?;
-        let fixed: [_; FIXED] = [
-            self.commands.as_fd(),
-            self.resolutions.as_fd(),
-            self.alarm.as_fd(),
-        ];
+        let fixed: [_; FIXED] =
+            [self.commands.as_fd(), self.resolutions.as_fd(), self.alarm.as_fd()];
         let mut fds: Vec<PollFd<'_>> = fixed
             .into_iter()
             .map(|fd| (fd, PollFlags::IN))
@@ -147,7 +144,7 @@ impl<D: Driver> EventLoop<D> {
     /// Sets the alarm when it would ring too late. One that rings too early costs less than the
     /// system calls that would set it each time the deadline moves.
     fn arm(&mut self) -> io::Result<()> {
-        let due = [self.driver.deadline(), self.closing.deadline()];
+        let due = [self.driver.deadline(BootClock.now()), self.closing.deadline()];
         if let Some(due) = due.into_iter().flatten().min()
             && self.armed.is_none_or(|armed| due < armed)
         {
@@ -161,13 +158,7 @@ impl<D: Driver> EventLoop<D> {
     fn turn(&mut self, flags: &[PollFlags]) {
         let (fixed, sockets) = flags.split_at(FIXED);
         let mut sockets = sockets.iter().copied();
-        let Self {
-            connections,
-            events,
-            buffer,
-            wire,
-            ..
-        } = self;
+        let Self { connections, events, buffer, wire, .. } = self;
         for connection in connections {
             // Asked as in poll(), and nothing has changed since, so the order is the same.
             if connection.interest().is_some()
@@ -177,8 +168,7 @@ impl<D: Driver> EventLoop<D> {
                 connection.turn(flags, wire, buffer, events);
             }
         }
-        self.closing
-            .turn(sockets, &mut self.buffer, BootClock.now());
+        self.closing.turn(sockets, &mut self.buffer, BootClock.now());
         if let [commands, resolutions, alarm] = *fixed {
             if !resolutions.is_empty() {
                 self.resolve();
@@ -194,7 +184,7 @@ impl<D: Driver> EventLoop<D> {
             }
         }
         let now = BootClock.now();
-        if self.driver.deadline().is_some_and(|due| due <= now) {
+        if self.driver.deadline(now).is_some_and(|due| due <= now) {
             self.driver.wake(now);
             self.execute();
         }
@@ -250,13 +240,7 @@ impl<D: Driver> EventLoop<D> {
                 self.driver.handle(id, event, BootClock.now());
                 self.execute();
             }
-            let Self {
-                connections,
-                events,
-                buffer,
-                wire,
-                ..
-            } = self;
+            let Self { connections, events, buffer, wire, .. } = self;
             for connection in connections.iter_mut() {
                 connection.flush(wire, buffer, events);
             }

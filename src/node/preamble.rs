@@ -35,9 +35,7 @@ pub fn pack(endpoint: &Endpoint, out: &mut Vec<u8>) -> Vec<Step> {
     redis::cmd("HELLO").arg(3).write_packed_command(out);
     steps.push(Step::Hello);
     if endpoint.db() != 0 {
-        redis::cmd("SELECT")
-            .arg(endpoint.db())
-            .write_packed_command(out);
+        redis::cmd("SELECT").arg(endpoint.db()).write_packed_command(out);
         steps.push(Step::Select);
     }
     let mut name = redis::cmd("CLIENT");

@@ -63,14 +63,12 @@ impl Resolver {
             let (questions, asked) = mpsc::channel();
             let (name, answers, lookup) = (names.len(), answers.clone(), Arc::clone(lookup));
             let owned = host.to_owned();
-            thread::Builder::new()
-                .name("resolver".into())
-                .spawn(move || {
-                    while let Ok(()) = asked.recv() {
-                        let result = lookup(&owned).map_err(|error| words(&error));
-                        answers.send(Resolution { name, result });
-                    }
-                })?;
+            thread::Builder::new().name("resolver".into()).spawn(move || {
+                while let Ok(()) = asked.recv() {
+                    let result = lookup(&owned).map_err(|error| words(&error));
+                    answers.send(Resolution { name, result });
+                }
+            })?;
             names.push(Name {
                 host: host.to_owned(),
                 questions,
@@ -79,13 +77,7 @@ impl Resolver {
                 late: Vec::new(),
             });
         }
-        Ok((
-            Self {
-                names,
-                _answers: answers,
-            },
-            inbox,
-        ))
+        Ok((Self { names, _answers: answers }, inbox))
     }
 
     /// Asks for the addresses of `host` anew. Returns those of the last answer when the thread
@@ -121,11 +113,7 @@ impl Resolver {
             // What was known before still serves: a resolver's bad hour is no node's.
             Err(words) => words,
         };
-        Some(Answer {
-            host: name.host.clone(),
-            addresses: name.known.clone(),
-            failure,
-        })
+        Some(Answer { host: name.host.clone(), addresses: name.known.clone(), failure })
     }
 
     /// Nobody answered at `address`: the next connection tries others first.
