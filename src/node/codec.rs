@@ -17,12 +17,13 @@ const LARGEST: usize = 4 << 20;
 pub struct Decoder {
     parser: Parser,
     since_value: usize,
+    tail: Tail,
 }
 
 impl Decoder {
     /// At the beginning of a connection.
     pub fn new() -> Self {
-        Self { parser: Parser::new(), since_value: 0 }
+        Self { parser: Parser::new(), since_value: 0, tail: Tail::default() }
     }
 
     /// Takes the bytes that came next and hands out the values that they complete, until `take`
@@ -33,11 +34,11 @@ impl Decoder {
         mut take: impl FnMut(Value) -> Result<(), E>,
     ) -> Result<(), E> {
         self.since_value = self.since_value.saturating_add(bytes.len());
-        let mut piece = Piece(bytes);
+        let mut piece = self.tail.piece(bytes);
         loop {
             match self.parser.parse_value(&mut piece) {
                 Ok(value) => {
-                    self.since_value = piece.0.len();
+                    self.since_value = piece.bytes.len();
                     take(value)?;
                 }
                 // Only the end of the piece says so.
@@ -52,15 +53,69 @@ impl Decoder {
     }
 }
 
+/// Keeps the parser from seeing the first byte of an answer alone: it would take a wrong one for
+/// an unfinished answer and pass over it, and what follows might look like a vote. Such a byte
+/// stands behind a line end and waits for the next; no answer ends with it.
+#[derive(Default)]
+struct Tail {
+    /// How much of a line end the parser saw last.
+    line_end: LineEnd,
+    held: Option<u8>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum LineEnd {
+    #[default]
+    Whole,
+    Half,
+    No,
+}
+
+impl Tail {
+    fn piece<'a>(&mut self, bytes: &'a [u8]) -> Piece<'a> {
+        let Some((&last, before)) = bytes.split_last() else {
+            return Piece { first: None, bytes };
+        };
+        let seen = self.held.into_iter().chain(before.iter().copied());
+        let line_end = seen.fold(self.line_end, LineEnd::then);
+        let first = self.held.take();
+        if line_end == LineEnd::Whole {
+            self.held = Some(last);
+            self.line_end = line_end;
+            Piece { first, bytes: before }
+        } else {
+            self.line_end = line_end.then(last);
+            Piece { first, bytes }
+        }
+    }
+}
+
+impl LineEnd {
+    const fn then(self, byte: u8) -> Self {
+        match (self, byte) {
+            (_, b'\r') => Self::Half,
+            (Self::Half, b'\n') => Self::Whole,
+            _ => Self::No,
+        }
+    }
+}
+
 /// A reader whose end means "later" and not "never".
-struct Piece<'a>(&'a [u8]);
+struct Piece<'a> {
+    first: Option<u8>,
+    bytes: &'a [u8],
+}
 
 impl Read for Piece<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.0.is_empty() {
-            return Err(io::ErrorKind::WouldBlock.into());
+        let mut count = 0;
+        if let (Some(slot), Some(first)) = (out.first_mut(), self.first) {
+            *slot = first;
+            self.first = None;
+            count = 1;
         }
-        self.0.read(out)
+        count += self.bytes.read(&mut out[count..])?;
+        if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 }
 
@@ -103,8 +158,12 @@ mod tests {
             b"$3\r\nabcd\r\n",
             b"+\xff\r\n",
         ] {
-            assert_eq!(values(text, 1), Err(Garbage), "{}", text.escape_ascii());
+            for step in 1..=text.len() {
+                assert_eq!(values(text, step), Err(Garbage), "{}", text.escape_ascii());
+            }
         }
+        // What the parser would make of an unknown byte that comes alone.
+        assert_eq!(values(b":0\r\nx:1\r\n", 1), Err(Garbage));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn judge(step: Step, error: &ServerError, secret: Option<&str>) -> Option<Re
             }
             if details.starts_with("unknown command") {
                 // A renamed AUTH: the node goes on to repeat what followed, cut anywhere.
-                refusal.text = "ERR unknown command 'AUTH'".to_owned();
+                refusal.text = String::from("ERR unknown command 'AUTH'");
             }
             Some(refusal)
         }

@@ -102,12 +102,12 @@ impl Resolver {
         name.progress = Progress::Idle;
         let failure = match resolution.result {
             Ok(mut addresses) => {
-                addresses.iter_mut().for_each(|address| address.set_port(0));
-                let late = std::mem::take(&mut name.late);
-                addresses.sort_by_key(|address| late.contains(address));
-                name.late = late;
-                name.late.retain(|address| addresses.contains(address));
+                for address in &mut addresses {
+                    address.set_port(0);
+                }
+                name.late.retain(|late| addresses.contains(late));
                 name.known = addresses;
+                name.sort();
                 "the name has no address".to_owned()
             }
             // What was known before still serves: a resolver's bad hour is no node's.
@@ -122,8 +122,7 @@ impl Resolver {
         if let Some(name) = self.names.iter_mut().find(|name| name.host == host) {
             name.late.retain(|late| *late != address);
             name.late.push(address);
-            let place = |known: &SocketAddr| name.late.iter().position(|late| late == known);
-            name.known.sort_by_key(place);
+            name.sort();
         }
     }
 }
@@ -151,6 +150,12 @@ impl Name {
     fn with_port(&self, port: u16) -> Vec<SocketAddr> {
         with_port(&self.known, port)
     }
+
+    /// The system's order, with those at the end that did not answer, the latest last.
+    fn sort(&mut self) {
+        let Self { known, late, .. } = self;
+        known.sort_by_key(|known| late.iter().position(|late| late == known));
+    }
 }
 
 fn with_port(addresses: &[SocketAddr], port: u16) -> Vec<SocketAddr> {
@@ -167,4 +172,83 @@ fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let common = "failed to lookup address information: ";
     text.strip_prefix(common).unwrap_or(&text).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        time::Timespec,
+    };
+
+    use super::*;
+
+    fn ip(last: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, last], port))
+    }
+
+    type Found = io::Result<Vec<SocketAddr>>;
+
+    /// A resolver for one name that answers what the test sends.
+    fn resolver() -> (Resolver, wake::Receiver<Resolution>, mpsc::Sender<Found>) {
+        let (found, finds) = mpsc::channel::<Found>();
+        let finds = Mutex::new(finds);
+        let lookup: Lookup = Arc::new(move |_| {
+            finds.lock().unwrap().recv().unwrap_or_else(|_| Err(io::Error::other("the end")))
+        });
+        let (resolver, inbox) = Resolver::start(["db", "db"].into_iter(), &lookup).unwrap();
+        assert_eq!(resolver.names.len(), 1, "one thread per name");
+        (resolver, inbox, found)
+    }
+
+    fn answer(resolver: &mut Resolver, inbox: &wake::Receiver<Resolution>) -> Answer {
+        let bound = Timespec { tv_sec: 20, tv_nsec: 0 };
+        loop {
+            if let Ok(resolution) = inbox.try_recv() {
+                return resolver.answer(resolution).unwrap();
+            }
+            let mut fds = [PollFd::new(inbox, PollFlags::IN)];
+            assert_eq!(poll(&mut fds, Some(&bound)), Ok(1));
+            inbox.hush();
+        }
+    }
+
+    #[test]
+    fn last_known_addresses_serve_while_a_resolver_hangs_or_fails() {
+        let (mut resolver, inbox, found) = resolver();
+        assert_eq!(resolver.ask("db", 1), None);
+        assert_eq!(resolver.ask("db", 1), None);
+        found.send(Ok(vec![ip(1, 0), ip(2, 0)])).unwrap();
+        let known = vec![ip(1, 7), ip(2, 7)];
+        assert_eq!(answer(&mut resolver, &inbox).at(7), Ok(known.clone()));
+
+        // Asked anew, the answer is awaited; only one who asks while it hangs gets the old one.
+        assert_eq!(resolver.ask("db", 7), None);
+        assert_eq!(resolver.ask("db", 7), Some(known.clone()));
+        found.send(Err(io::Error::other("down"))).unwrap();
+        assert_eq!(answer(&mut resolver, &inbox).at(7), Ok(known));
+
+        // A new answer replaces it, one without addresses too.
+        assert_eq!(resolver.ask("db", 7), None);
+        found.send(Ok(Vec::new())).unwrap();
+        let words = "the name has no address".to_owned();
+        assert_eq!(answer(&mut resolver, &inbox).at(7), Err(words));
+    }
+
+    #[test]
+    fn address_at_which_nobody_answered_is_tried_last() {
+        let (mut resolver, inbox, found) = resolver();
+        for _ in 0..2 {
+            resolver.ask("db", 1);
+            found.send(Ok(vec![ip(1, 0), ip(2, 0), ip(3, 0)])).unwrap();
+            answer(&mut resolver, &inbox);
+            resolver.avoid("db", ip(1, 9));
+        }
+        resolver.ask("db", 1);
+        assert_eq!(resolver.ask("db", 1), Some(vec![ip(2, 1), ip(3, 1), ip(1, 1)]));
+        resolver.avoid("db", ip(2, 9));
+        assert_eq!(resolver.ask("db", 1), Some(vec![ip(3, 1), ip(1, 1), ip(2, 1)]));
+    }
 }

@@ -15,6 +15,7 @@ use redis::Value;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::Signal,
+    time::Timespec,
 };
 
 use super::{
@@ -35,12 +36,15 @@ const TTL: Duration = Duration::from_secs(60);
 /// What happened, in order.
 type Log = mpsc::Receiver<(ConnId, LinkEvent)>;
 
-/// A machine that does what the next act of its script says, whenever it is started or woken.
+/// A machine that follows a script.
 struct Actor {
+    /// What it does whenever it is started, woken or stopped; at the end of its acts it settles.
     acts: VecDeque<Vec<Action>>,
+    /// What it does at each reply.
+    reactions: VecDeque<Vec<Action>>,
     log: mpsc::Sender<(ConnId, LinkEvent)>,
     actions: Vec<Action>,
-    deadlines: VecDeque<Tick>,
+    deadlines: Vec<Tick>,
 }
 
 impl Actor {
@@ -55,12 +59,15 @@ impl Driver for Actor {
     }
 
     fn handle(&mut self, conn: ConnId, event: LinkEvent, _: Tick) {
+        if matches!(event, LinkEvent::Replied(_)) {
+            self.actions.extend(self.reactions.pop_front().unwrap_or_default());
+        }
         let _ = self.log.send((conn, event));
     }
 
     fn wake(&mut self, now: Tick) {
-        if self.deadlines.front().is_some_and(|due| *due <= now) {
-            self.deadlines.pop_front();
+        if self.deadline(now).is_some_and(|due| due <= now) {
+            self.deadlines.retain(|due| *due > now);
             self.actions.push(Action::Tell(Event::Validity(now)));
         } else {
             self.act();
@@ -68,12 +75,15 @@ impl Driver for Actor {
     }
 
     fn stop(&mut self, _: Tick) {
-        self.actions
-            .push(Action::Tell(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO }));
+        if self.acts.is_empty() {
+            self.actions.push(settled());
+        } else {
+            self.act();
+        }
     }
 
     fn deadline(&self, _: Tick) -> Option<Tick> {
-        self.deadlines.front().copied()
+        self.deadlines.iter().min().copied()
     }
 
     fn actions(&mut self) -> Vec<Action> {
@@ -90,12 +100,17 @@ struct Rig {
 
 impl Rig {
     fn new(addresses: &[&str], acts: Vec<Vec<Action>>) -> Self {
-        Self::with(addresses, acts, &resolver::system(), &[])
+        Self::with(addresses, acts, Vec::new(), &resolver::system(), &[])
+    }
+
+    fn reacting(address: &str, acts: Vec<Vec<Action>>, reactions: Vec<Vec<Action>>) -> Self {
+        Self::with(&[address], acts, reactions, &resolver::system(), &[])
     }
 
     fn with(
         addresses: &[&str],
         acts: Vec<Vec<Action>>,
+        reactions: Vec<Vec<Action>>,
         lookup: &Lookup,
         deadlines: &[Tick],
     ) -> Self {
@@ -105,7 +120,8 @@ impl Rig {
             acts: acts.into(),
             log,
             actions: Vec::new(),
-            deadlines: deadlines.iter().copied().collect(),
+            deadlines: deadlines.to_vec(),
+            reactions: reactions.into(),
         };
         let (sender, events) = wake::channel().unwrap();
         let keys = [Key::new("", b"k").unwrap()];
@@ -152,7 +168,8 @@ impl Rig {
                 Err(TryRecvError::Empty) => {}
                 other => return other,
             }
-            poll(&mut fds, None).unwrap();
+            let bound = Timespec { tv_sec: 20, tv_nsec: 0 };
+            assert_eq!(poll(&mut fds, Some(&bound)), Ok(1), "the owner hears nothing");
             self.events.hush();
         }
     }
@@ -164,6 +181,10 @@ impl Rig {
         assert_eq!(self.told(), Err(TryRecvError::Disconnected));
         assert_eq!(self.log.recv_timeout(BOUND), Err(RecvTimeoutError::Disconnected));
     }
+}
+
+fn settled() -> Action {
+    Action::Tell(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO })
 }
 
 const fn conn(node: u8) -> ConnId {
@@ -428,7 +449,7 @@ fn ends_of_connections_are_told_apart() {
             match rig.event() {
                 LinkEvent::Ready => {}
                 LinkEvent::Ended(trouble) => break trouble,
-                other => panic!("{node}: {other:?}"),
+                LinkEvent::Replied(reply) => panic!("{node}: {reply:?}"),
             }
         };
         assert_eq!(end, trouble, "{node}");
@@ -501,7 +522,7 @@ fn resolver_that_hangs_delays_nobody_not_even_the_end() {
     let server = Server::start();
     let (lookup, _hanging) = resolver_of(Vec::new());
     let act = (0..2).flat_map(|node| [open(node), acquire(node)]).collect();
-    let rig = Rig::with(&[&server.address(), "hang:1"], vec![act], &lookup, &[]);
+    let rig = Rig::with(&[&server.address(), "hang:1"], vec![act], Vec::new(), &lookup, &[]);
     rig.begin();
     assert_eq!((rig.next(), rig.next()), ((conn(0), LinkEvent::Ready), (conn(0), DONE)));
     rig.stop();
@@ -520,6 +541,7 @@ fn late_addresses_reach_those_who_still_wait_and_only_them() {
             vec![open(0), acquire(0)],
             vec![close(0), Action::Open(second), Action::Send(second, Request::Look)],
         ],
+        Vec::new(),
         &lookup,
         &[],
     );
@@ -540,7 +562,7 @@ fn addresses_are_tried_one_after_the_other() {
     let dead = ["127.1.2.3", "127.1.2.4"].map(|ip| SocketAddr::new(ip.parse().unwrap(), 0));
     let (lookup, _hang) = resolver_of(vec![dead[0], dead[1], live]);
     let node = format!("good:{}", live.port());
-    let rig = Rig::with(&[&node], vec![vec![open(0), acquire(0)]], &lookup, &[]);
+    let rig = Rig::with(&[&node], vec![vec![open(0), acquire(0)]], Vec::new(), &lookup, &[]);
     rig.begin();
     assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
     rig.stop();
@@ -550,7 +572,7 @@ fn addresses_are_tried_one_after_the_other() {
 fn names_without_an_address_are_reported_with_the_resolvers_words() {
     let (lookup, _hang) = resolver_of(Vec::new());
     for (node, words) in [("empty:1", "the name has no address"), ("bad:1", "no such host")] {
-        let rig = Rig::with(&[node], vec![vec![open(0), acquire(0)]], &lookup, &[]);
+        let rig = Rig::with(&[node], vec![vec![open(0), acquire(0)]], Vec::new(), &lookup, &[]);
         rig.begin();
         assert_eq!(rig.event(), LinkEvent::Ended(Trouble::Unresolvable(words.into())));
         rig.stop();
@@ -571,25 +593,100 @@ fn vanished_owner_ends_the_thread_and_releases_nothing() {
 #[test]
 fn owner_that_asked_for_the_end_may_go() {
     let server = Server::start();
-    let mut rig = Rig::new(&[&server.address()], vec![vec![open(0), acquire(0), release(0)]]);
+    let mut rig = Rig::reacting(
+        &server.address(),
+        vec![vec![open(0), acquire(0)], vec![release(0)]],
+        vec![vec![], vec![settled()]],
+    );
     rig.begin();
+    assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
+    server.signal(Signal::STOP);
     rig.nodes.as_ref().unwrap().stop();
     rig.nodes = None;
+    server.signal(Signal::CONT);
     assert!(matches!(rig.told(), Ok(Event::Settled { .. })));
+    assert!(!exists(&server));
+}
+
+#[test]
+fn answers_behind_the_one_that_made_the_machine_close_are_not_reported() {
+    let address = impostor(|mut stream| {
+        let _ = stream.read(&mut [0; 8192]);
+        let _ = stream.write_all(b"+OK\r\n+OK\r\n:1\r\n:1\r\nrubbish");
+    });
+    let rig =
+        Rig::reacting(&address, vec![vec![open(0), acquire(0), release(0)]], vec![vec![close(0)]]);
+    rig.begin();
+    assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
+    rig.stop();
+}
+
+#[test]
+fn messages_are_nobodys_answer() {
+    let address = impostor(|mut stream| {
+        let _ = stream.read(&mut [0; 8192]);
+        let message = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n";
+        for answer in [&b"+OK\r\n"[..], b"+OK\r\n", b":1\r\n", b":0\r\n"] {
+            let _ = stream.write_all(message);
+            let _ = stream.write_all(answer);
+        }
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let rig = Rig::new(&[&address], vec![vec![open(0), acquire(0), release(0)]]);
+    rig.begin();
+    assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
+    assert_eq!(rig.reply(), Reply::Absent);
+    rig.stop();
 }
 
 #[test]
 fn deadline_wakes_the_machine_and_not_before() {
     let now = BootClock.now();
-    let dues = [now.after(Duration::from_millis(20)), now.after(Duration::from_millis(40))];
-    let rig = Rig::with(&["127.0.0.1:1"], Vec::new(), &resolver::system(), &dues);
-    for due in dues {
+    let dues = [now.after(Duration::from_millis(40)), now.after(Duration::from_millis(20))];
+    let rig = Rig::with(&["127.0.0.1:1"], Vec::new(), Vec::new(), &resolver::system(), &dues);
+    for due in [dues[1], dues[0]] {
         match rig.told() {
             Ok(Event::Validity(at)) => assert!(at >= due),
             other => panic!("{other:?}"),
         }
     }
     rig.stop();
+}
+
+/// A machine whose deadline comes closer when it starts.
+struct Hasty(Option<Tick>, Vec<Action>);
+
+impl Driver for Hasty {
+    fn start(&mut self, now: Tick) {
+        self.0 = Some(now.after(Duration::from_millis(20)));
+    }
+    fn handle(&mut self, _: ConnId, _: LinkEvent, _: Tick) {}
+    fn wake(&mut self, _: Tick) {
+        self.1.push(settled());
+    }
+    fn stop(&mut self, _: Tick) {}
+    fn deadline(&self, now: Tick) -> Option<Tick> {
+        self.0.or(Some(now.after(BOUND * 10)))
+    }
+    fn actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.1)
+    }
+}
+
+fn rig_of(driver: impl Driver) -> Rig {
+    let fleet = Fleet::parse(["127.0.0.1:1"], None).unwrap();
+    let (sender, events) = wake::channel().unwrap();
+    let nodes = start(fleet, driver, &[Key::new("", b"k").unwrap()], sender).unwrap();
+    Rig { nodes: Some(nodes), events, log: mpsc::channel().1 }
+}
+
+#[test]
+fn deadline_that_comes_closer_is_not_slept_through() {
+    let rig = rig_of(Hasty(None, Vec::new()));
+    rig.begin();
+    let start = BootClock.now();
+    assert!(matches!(rig.told(), Ok(Event::Settled { .. })));
+    assert!(BootClock.now().since(start) < BOUND);
 }
 
 /// A machine that fails.
@@ -612,10 +709,7 @@ impl Driver for Broken {
 
 #[test]
 fn panic_of_the_thread_reaches_its_owner() {
-    let fleet = Fleet::parse(["127.0.0.1:1"], None).unwrap();
-    let (sender, events) = wake::channel().unwrap();
-    let nodes = start(fleet, Broken, &[Key::new("", b"k").unwrap()], sender).unwrap();
-    let rig = Rig { nodes: Some(nodes), events, log: mpsc::channel().1 };
+    let rig = rig_of(Broken);
     rig.begin();
     assert_eq!(rig.told(), Err(TryRecvError::Disconnected));
 }
