@@ -101,6 +101,11 @@ impl Connection {
         matches!(self.stage, Stage::Ended)
     }
 
+    /// Whether everything was sent and answered, so that nothing is on its way.
+    pub fn is_answered(&self) -> bool {
+        self.out.is_empty() && self.pipeline.expected.is_empty()
+    }
+
     /// The address that is being tried, while it is not known to work.
     pub const fn tries(&self) -> Option<SocketAddr> {
         match self.stage {
@@ -247,19 +252,22 @@ impl Connection {
 
     /// Ends it in an orderly way: writes what is queued and leaves what has to be waited for.
     /// Nothing remains of a connection that was not ready or whose requests are all answered.
-    pub fn close(self) -> Option<Remains> {
-        let Stage::Ready { socket } = self.stage else {
+    pub fn close(mut self) -> Option<Remains> {
+        let Stage::Ready { socket } = &self.stage else {
             return None;
         };
-        let mut out = self.out;
-        out.write(&socket).ok()?;
-        if out.is_empty() && self.pipeline.expected.is_empty() {
+        self.out.write(socket).ok()?;
+        if self.is_answered() {
             return None;
         }
-        if out.is_empty() {
-            socket::finish(&socket);
+        if self.out.is_empty() {
+            socket::finish(socket);
         }
-        Some(Remains { socket, out, voice: self.pipeline.voice })
+        let Self { stage, out, pipeline, .. } = self;
+        match stage {
+            Stage::Ready { socket } => Some(Remains { socket, out, voice: pipeline.voice }),
+            _ => None,
+        }
     }
 }
 

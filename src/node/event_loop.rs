@@ -108,13 +108,16 @@ impl<D: Driver> EventLoop<D> {
             let flags = self.poll()?;
             self.turn(&flags);
             if let Some(end) = self.end.take() {
-                let remains = self.connections.drain(..).filter_map(Connection::close);
+                let all = self.connections.drain(..);
+                let (answered, rest): (Vec<_>, Vec<_>) = all.partition(Connection::is_answered);
+                let remains = rest.into_iter().filter_map(Connection::close);
                 self.closing.extend(remains, BootClock.now());
                 self.closing.finish(&mut self.buffer);
                 if let End::Settled(event) = end {
-                    // The owner may end the process now.
+                    // The owner may end the process now, and need not wait for sockets to close.
                     self.owner.send(event);
                 }
+                drop(answered);
                 return Ok(());
             }
         }
