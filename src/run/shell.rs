@@ -106,9 +106,7 @@ fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or_default();
     let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn dismiss(guardian: Option<Guardian>) {
@@ -157,15 +155,7 @@ impl Kit {
                 .map_err(|error| ("watch our parent", error.into()))?,
         };
         let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
-        let kit = Self {
-            inherited,
-            signals,
-            placement,
-            tree,
-            alarm,
-            parent,
-            news,
-        };
+        let kit = Self { inherited, signals, placement, tree, alarm, parent, news };
         Ok((kit, to_us))
     }
 }
@@ -281,26 +271,14 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn sleep(&mut self) -> Ready {
-        let news = if self.news_ended {
-            PollFlags::empty()
-        } else {
-            PollFlags::IN
-        };
+        let news = if self.news_ended { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
             PollFd::new(&self.kit.signals, PollFlags::IN),
             PollFd::new(&self.kit.news, news),
             PollFd::new(&self.kit.alarm, PollFlags::IN),
         ];
-        let parent = also(
-            &mut fds,
-            self.kit.parent.as_ref().map(AsFd::as_fd),
-            PollFlags::IN,
-        );
-        let birth = also(
-            &mut fds,
-            self.birth.as_ref().map(AsFd::as_fd),
-            PollFlags::IN,
-        );
+        let parent = also(&mut fds, self.kit.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
+        let birth = also(&mut fds, self.birth.as_ref().map(AsFd::as_fd), PollFlags::IN);
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
         let guardian = also(&mut fds, lifeline, PollFlags::empty());
@@ -389,10 +367,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                 self.birth = Some(birth);
             }
             Err(error) => {
-                let reason = Reason::Failed {
-                    what: "start the command",
-                    error: words(&error),
-                };
+                let reason = Reason::Failed { what: "start the command", error: words(&error) };
                 let input = Input::NotStarted(reason, Left::Nothing);
                 self.machine.handle(input, BootClock.now());
             }
@@ -442,8 +417,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         };
         if terminal.is_ours() {
             // It was stopped for want of the terminal, which we can give.
-            self.machine
-                .handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
+            self.machine.handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
         } else {
             terminal.take_back_from(command);
             child::signal_own_group(libc::SIGSTOP);
@@ -481,11 +455,7 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn source(&self, sender: Sender) -> Source {
         let Sender::Process(pid) = sender else {
-            return if sender == Sender::Kernel {
-                Source::Kernel
-            } else {
-                Source::Other
-            };
+            return if sender == Sender::Kernel { Source::Kernel } else { Source::Other };
         };
         let (Some(leader), Some(pid)) = (self.kit.tree.leader(), Pid::from_raw(pid)) else {
             return Source::Other;

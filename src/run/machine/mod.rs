@@ -197,10 +197,7 @@ impl Machine {
     }
 
     fn command_may_live(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Starting | Phase::Running | Phase::Leftover
-        )
+        matches!(self.phase, Phase::Starting | Phase::Running | Phase::Leftover)
     }
 
     fn push(&mut self, action: Action) {

@@ -8,8 +8,8 @@ use crate::{
     exit::Exit,
     protocol::{Event, Timing},
     settings::Leftover,
-    ui::{Notice, OnLost, Process, Reason},
     signal::{Placing, Source},
+    ui::{Notice, OnLost, Process, Reason},
 };
 
 /// What the machine decides by.
