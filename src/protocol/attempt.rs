@@ -361,9 +361,10 @@ impl Attempt {
         if self.is_over(desk.now) {
             return Some(Outcome::Denied(Verdict::Contended));
         }
+        let leftovers = self.leftovers(desk);
         let first = desk.links.nodes().find(|node| {
             matches!(self.seats[node.get()].ballot, Ballot::Ours | Ballot::Other)
-                && !self.is_leftover(*node, desk)
+                && !leftovers.contains(node)
         });
         let owned = first.is_some_and(|node| self.seats[node.get()].ballot == Ballot::Ours);
         if owned {
@@ -387,8 +388,18 @@ impl Attempt {
         now.since(self.started) >= bound
     }
 
-    fn is_leftover(&self, node: NodeIndex, desk: &Desk<'_>) -> bool {
-        desk.views.is_leftover(node, self.measured_trip() * LEFTOVER_TRIPS, desk.now)
+    /// The nodes that the tie-break skips since they show a leftover. None, when no quorum is left
+    /// without them: then only its end helps, and whoever took another node for the first one would
+    /// stand in the way of an owner that merely needs long.
+    fn leftovers(&self, desk: &Desk<'_>) -> Vec<NodeIndex> {
+        let age = self.measured_trip() * LEFTOVER_TRIPS;
+        let stale = |node: &NodeIndex| desk.views.is_leftover(*node, age, desk.now);
+        let leftovers: Vec<NodeIndex> = desk.links.nodes().filter(stale).collect();
+        let usable = desk.links.nodes().filter(|node| {
+            let seat = self.seats[node.get()];
+            seat.ballot != Ballot::Failed && !seat.quiet && !leftovers.contains(node)
+        });
+        if usable.count() < quorum(self.seats.len()) { Vec::new() } else { leftovers }
     }
 
     /// Undoes what is or may be ours, and comes back later under a fresh token.
@@ -439,7 +450,8 @@ impl Attempt {
             return Some(Outcome::Denied(Verdict::Contended));
         }
         let open = |node: &NodeIndex| self.may_ask(*node);
-        let first = desk.links.nodes().filter(open).find(|node| !self.is_leftover(*node, desk));
+        let leftovers = self.leftovers(desk);
+        let first = desk.links.nodes().filter(open).find(|node| !leftovers.contains(node));
         // When leftovers stand everywhere, one of them is asked whether it is still there.
         let Some(node) = first.or_else(|| desk.links.nodes().find(open)) else {
             self.hear_everybody();
