@@ -69,7 +69,7 @@ impl Driver for Actor {
     }
 
     fn wake(&mut self, now: Tick) {
-        if self.deadline(now).is_some_and(|due| due <= now) {
+        if self.deadline().is_some_and(|due| due <= now) {
             self.deadlines.retain(|due| *due > now);
             self.actions.push(Action::Tell(Event::Validity(now)));
         } else {
@@ -85,7 +85,7 @@ impl Driver for Actor {
         }
     }
 
-    fn deadline(&self, _: Tick) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         self.deadlines.iter().min().copied()
     }
 

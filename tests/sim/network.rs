@@ -188,17 +188,19 @@ impl World<'_> {
     }
 
     pub(super) fn cut(&mut self, link: usize) {
+        let admits = self.rng.index(self.links[link].under_way + 1);
+        let delay = self.delay(link);
         let l = &mut self.links[link];
-        if l.deaf() {
+        if l.path != Path::Whole {
             return;
         }
+        l.path = Path::Broken { admits };
         let trouble = match l.stage {
             Stage::Ready => Trouble::Cut,
-            _ => Trouble::Unreachable("connection reset by peer".into()),
+            Stage::Opening => Trouble::Unreachable("connection reset by peer".into()),
+            // What was sent before the end may still be lost; nobody is told.
+            Stage::Ended | Stage::Closed => return,
         };
-        let admits = self.rng.index(l.under_way + 1);
-        l.path = Path::Broken { admits };
-        let delay = self.delay(link);
         self.send_back(link, self.now + delay, LinkEvent::Ended(trouble));
     }
 }

@@ -27,7 +27,7 @@ pub fn play(seed: u64, family: Family, maker: &Maker) -> Result<Report, Violatio
     World::new(&plan, rng.word(), maker).play().0
 }
 
-fn trace(seed: u64, family: Family, maker: &Maker) -> Vec<String> {
+pub fn trace(seed: u64, family: Family, maker: &Maker) -> Vec<String> {
     let mut rng = Rng::new(seed);
     let plan = family(&mut rng);
     World::new(&plan, rng.word(), maker).traced().play().1

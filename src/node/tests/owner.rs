@@ -62,8 +62,8 @@ impl Driver for Hasty {
         self.1.push(settled());
     }
     fn stop(&mut self, _: Tick) {}
-    fn deadline(&self, now: Tick) -> Option<Tick> {
-        self.0.or(Some(now.after(BOUND * 10)))
+    fn deadline(&self) -> Option<Tick> {
+        self.0.or_else(|| Some(BootClock.now().after(BOUND * 10)))
     }
     fn actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.1)
@@ -96,7 +96,7 @@ impl Driver for Broken {
     fn handle(&mut self, _: ConnId, _: LinkEvent, _: Tick) {}
     fn wake(&mut self, _: Tick) {}
     fn stop(&mut self, _: Tick) {}
-    fn deadline(&self, _: Tick) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         None
     }
     fn actions(&mut self) -> Vec<Action> {
