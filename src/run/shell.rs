@@ -20,9 +20,7 @@ use super::{
     notice::{Notice, Process, Reason, Say},
 };
 use crate::{
-    child::{
-        self, Birth, Guardian, Inherited, Launch, Left, Outcome, Placement, Stat, Tree, TreeEvent,
-    },
+    child::{self, Guardian, Inherited, Launch, Left, Placement, Stat, Tree, TreeEvent},
     clock::{BootClock, Clock, Tick},
     exit::{Code, Exit},
     protocol::{Event, Token},
@@ -181,7 +179,6 @@ struct Shell<'a, L> {
     alarm_at: Option<Tick>,
     /// The command's number, also when it is gone; only for comparing.
     command: Option<Pid>,
-    birth: Option<Birth>,
     /// We sent INT to the command.
     interrupted: bool,
     exit: Option<Exit>,
@@ -221,7 +218,6 @@ impl<'a, L: Lock> Shell<'a, L> {
             token: None,
             alarm_at: None,
             command: None,
-            birth: None,
             interrupted: false,
             exit: None,
         }
@@ -250,9 +246,6 @@ impl<'a, L: Lock> Shell<'a, L> {
             }
             if ready.guardian {
                 self.guardian_died();
-            }
-            if ready.birth {
-                self.take_birth();
             }
         };
         self.leave(exit)
@@ -295,11 +288,6 @@ impl<'a, L: Lock> Shell<'a, L> {
             self.kit.parent.as_ref().map(AsFd::as_fd),
             PollFlags::IN,
         );
-        let birth = also(
-            &mut fds,
-            self.birth.as_ref().map(AsFd::as_fd),
-            PollFlags::IN,
-        );
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
         let guardian = also(&mut fds, lifeline, PollFlags::empty());
@@ -308,7 +296,6 @@ impl<'a, L: Lock> Shell<'a, L> {
         let is_ready = |index: Option<usize>| index.is_some_and(|i| !fds[i].revents().is_empty());
         let ready = Ready {
             parent: is_ready(parent),
-            birth: is_ready(birth),
             guardian: is_ready(guardian),
         };
         if !fds[2].revents().is_empty() {
@@ -381,21 +368,29 @@ impl<'a, L: Lock> Shell<'a, L> {
             changed: &CHANGED,
             guardian: self.guardian.as_ref(),
         };
-        match child::spawn(&launch) {
-            Ok(birth) => {
-                self.command = Some(birth.pid);
-                self.kit.tree.plant(birth.pid);
-                self.birth = Some(birth);
+        let input = match child::spawn(&launch) {
+            Ok(spawned) => {
+                self.command = Some(spawned.pid);
+                self.kit.tree.plant(spawned.pid);
+                let Err(error) = spawned.exec else { return };
+                let program = self.plan.command[0].to_string_lossy().into_owned();
+                let reason = if error.kind() == io::ErrorKind::NotFound {
+                    Reason::NotFound { program }
+                } else {
+                    let error = words(&error);
+                    Reason::NotExecutable { program, error }
+                };
+                Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
                 let reason = Reason::Failed {
                     what: "start the command",
                     error: words(&error),
                 };
-                let input = Input::NotStarted(reason, Left::Nothing);
-                self.machine.handle(input, BootClock.now());
+                Input::NotStarted(reason, Left::Nothing)
             }
-        }
+        };
+        self.machine.handle(input, BootClock.now());
     }
 
     fn relay(&mut self, signal: i32) {
@@ -403,8 +398,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             return;
         };
         self.interrupted |= signal == libc::SIGINT;
-        let alone = matches!(self.kit.placement, Placement::Shared) || self.birth.is_some();
-        let sent = if alone {
+        let sent = if matches!(self.kit.placement, Placement::Shared) {
             child::signal_process(leader, signal)
         } else {
             child::signal_group(leader, signal)
@@ -417,7 +411,7 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn signal_tree(&mut self, signals: &[i32]) {
         // The group first, in one call that no fork can escape.
-        let own_group = !matches!(self.kit.placement, Placement::Shared) && self.birth.is_none();
+        let own_group = !matches!(self.kit.placement, Placement::Shared);
         if let Some(leader) = self.kit.tree.leader().filter(|_| own_group)
             && signals == [libc::SIGKILL]
         {
@@ -498,8 +492,6 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn reap(&mut self) {
-        // A failed exec is told before the end that follows from it.
-        self.take_birth();
         let guardian = self.guardian.as_ref();
         let (events, left) = self.kit.tree.reap(|| {
             if let Some(guardian) = guardian {
@@ -541,28 +533,6 @@ impl<'a, L: Lock> Shell<'a, L> {
         }
     }
 
-    fn take_birth(&mut self) {
-        let Some(birth) = &self.birth else { return };
-        match birth.outcome() {
-            Outcome::Pending => {}
-            Outcome::Started => {
-                self.birth = None;
-                self.tell(Input::Started);
-            }
-            Outcome::Failed(error) => {
-                self.birth = None;
-                let program = self.plan.command[0].to_string_lossy().into_owned();
-                let reason = if error.kind() == io::ErrorKind::NotFound {
-                    Reason::NotFound { program }
-                } else {
-                    let error = words(&error);
-                    Reason::NotExecutable { program, error }
-                };
-                self.tell(Input::NotStarted(reason, Left::Something));
-            }
-        }
-    }
-
     fn guardian_died(&mut self) {
         dismiss(self.guardian.take());
         self.tell(Input::GuardianDied);
@@ -582,7 +552,6 @@ fn also<'fd>(
 /// Which of the rarer descriptors have something to tell.
 struct Ready {
     parent: bool,
-    birth: bool,
     guardian: bool,
 }
 
