@@ -5,6 +5,7 @@ mod environment;
 mod machine;
 mod notice;
 mod shell;
+mod start;
 
 use std::{ffi::OsString, io, time::Duration};
 
@@ -97,5 +98,5 @@ pub fn run<L: Lock>(
     connect: impl FnOnce(Sender<Event>) -> io::Result<L>,
     say: &mut dyn Say,
 ) -> Exit {
-    shell::run(plan, connect, say)
+    start::run(plan, connect, say)
 }
