@@ -4,6 +4,7 @@
 mod environment;
 mod machine;
 mod shell;
+mod start;
 
 use std::io;
 
@@ -37,5 +38,5 @@ pub fn run<L: Lock>(
     connect: impl FnOnce(Sender<Event>) -> io::Result<L>,
     say: &mut dyn Say,
 ) -> Exit {
-    shell::run(plan, connect, say)
+    start::run(plan, connect, say)
 }

@@ -4,163 +4,33 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     sync::mpsc::TryRecvError,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, getpgid, getppid, pidfd_open},
+    process::{Pid, getpgid},
 };
 
 use super::{
     Lock,
     environment::environment,
     machine::{Action, Input, Machine, Rules},
+    start::{CHANGED, Kit, dismiss, words},
 };
 use crate::{
-    child::{
-        self, Birth, Guardian, Inherited, Launch, Left, Outcome, Placement, Stat, Tree, TreeEvent,
-    },
+    child::{self, Guardian, Launch, Left, Placement, Stat, TreeEvent},
     clock::{BootClock, Clock, Tick},
-    exit::{Code, Exit},
+    exit::Exit,
     protocol::{Event, Token},
-    settings::{GuardianChoice, ParentDeath, RunPlan},
-    signal::{Placing, Received, Sender, Signals, Source},
+    settings::RunPlan,
+    signal::{Placing, Received, Sender, Source},
     ui::{Notice, Process, Reason, Say},
-    wake::{self, Alarm, Receiver},
 };
 
-/// The signals that we handle and the command finds as our caller left them.
-const HANDLED: [i32; 11] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGWINCH,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-    libc::SIGCHLD,
-];
-
-/// Handled even where our caller ignored them: without the one no end of a child is told, without
-/// the other no end of a stop.
-const ALWAYS_HANDLED: [i32; 2] = [libc::SIGCHLD, libc::SIGCONT];
-
-/// All whose disposition is another for us than for the command.
-const CHANGED: [i32; 14] = {
-    let mut all = [0; 14];
-    let mut i = 0;
-    while i < HANDLED.len() {
-        all[i] = HANDLED[i];
-        i += 1;
-    }
-    all[11] = libc::SIGTTIN;
-    all[12] = libc::SIGTTOU;
-    all[13] = libc::SIGPIPE;
-    all
-};
-
-/// See [`super::run`].
-pub(super) fn run<L: Lock>(
-    plan: &RunPlan,
-    connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
-    say: &mut dyn Say,
-) -> Exit {
-    // First of all, while there is one thread.
-    let older = child::older();
-    let guardian = match plan.guardian {
-        GuardianChoice::Off => None,
-        GuardianChoice::On => match Guardian::start(&plan.facts.run, &older) {
-            Ok(guardian) => Some(guardian),
-            Err(error) => return fail(say, "start the guardian process", &error),
-        },
-    };
-    let pid = guardian.as_ref().map(Guardian::pid);
-    let ready = Kit::new(plan, pid, &older).and_then(|(kit, to_us)| {
-        let lock = connect(to_us).map_err(|error| ("start talking to the nodes", error))?;
-        Ok((kit, lock))
-    });
-    match ready {
-        Ok((kit, lock)) => Shell::new(plan, say, lock, kit, guardian).run(),
-        Err((what, error)) => {
-            dismiss(guardian);
-            fail(say, what, &error)
-        }
-    }
-}
-
-fn fail(say: &mut dyn Say, what: &'static str, error: &io::Error) -> Exit {
-    let code = Code::Failure.number();
-    let error = words(error);
-    let reason = Reason::Failed { what, error };
-    say.say(Notice::Exit { code, reason });
-    Exit::Status(code)
-}
-
-/// The system's words without its number.
-fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let words = text.split(" (os error").next().unwrap_or_default();
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
-}
-
-fn dismiss(guardian: Option<Guardian>) {
-    if let Some(mut guardian) = guardian {
-        guardian.stand_down();
-        guardian.reap();
-    }
-}
-
-/// Everything that can fail and is therefore made before the lock is asked for.
-struct Kit {
-    inherited: Inherited,
-    signals: Signals,
-    placement: Placement,
-    tree: Tree,
-    alarm: Alarm,
-    parent: Option<OwnedFd>,
-    news: Receiver<Event>,
-}
-
-type Failure = (&'static str, io::Error);
-
-impl Kit {
-    fn new(
-        plan: &RunPlan,
-        guardian: Option<Pid>,
-        older: &[Pid],
-    ) -> Result<(Self, wake::Sender<Event>), Failure> {
-        let failed = |what| move |error| (what, error);
-        let inherited = Inherited::take(&CHANGED);
-        let handled = HANDLED
-            .into_iter()
-            .filter(|signal| ALWAYS_HANDLED.contains(signal) || !inherited.ignores(*signal));
-        let signals = Signals::watch(handled).map_err(failed("handle signals"))?;
-        Inherited::defy_terminal();
-        Inherited::unblock();
-        let placement = Placement::choose(plan.group);
-        let tree =
-            Tree::new(guardian, older).map_err(failed("become the subreaper of the command"))?;
-        let alarm = Alarm::new().map_err(failed("make a timer"))?;
-        let parent = match plan.parent_death {
-            ParentDeath::Ignore => None,
-            ParentDeath::Terminate => getppid()
-                .map(|parent| pidfd_open(parent, PidfdFlags::empty()))
-                .transpose()
-                .map_err(|error| ("watch our parent", error.into()))?,
-        };
-        let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
-        let kit = Self { inherited, signals, placement, tree, alarm, parent, news };
-        Ok((kit, to_us))
-    }
-}
-
-struct Shell<'a, L> {
+/// One run.
+pub(super) struct Shell<'a, L> {
     plan: &'a RunPlan,
     say: &'a mut dyn Say,
     lock: L,
@@ -172,14 +42,13 @@ struct Shell<'a, L> {
     alarm_at: Option<Tick>,
     /// The command's number, also when it is gone; only for comparing.
     command: Option<Pid>,
-    birth: Option<Birth>,
     /// We sent INT to the command.
     interrupted: bool,
     exit: Option<Exit>,
 }
 
 impl<'a, L: Lock> Shell<'a, L> {
-    fn new(
+    pub(super) fn new(
         plan: &'a RunPlan,
         say: &'a mut dyn Say,
         lock: L,
@@ -212,13 +81,12 @@ impl<'a, L: Lock> Shell<'a, L> {
             token: None,
             alarm_at: None,
             command: None,
-            birth: None,
             interrupted: false,
             exit: None,
         }
     }
 
-    fn run(mut self) -> Exit {
+    pub(super) fn run(mut self) -> Exit {
         let exit = loop {
             if let Some(exit) = self.exit {
                 break exit;
@@ -241,9 +109,6 @@ impl<'a, L: Lock> Shell<'a, L> {
             }
             if ready.guardian {
                 self.guardian_died();
-            }
-            if ready.birth {
-                self.take_birth();
             }
         };
         self.leave(exit)
@@ -278,18 +143,13 @@ impl<'a, L: Lock> Shell<'a, L> {
             PollFd::new(&self.kit.alarm, PollFlags::IN),
         ];
         let parent = also(&mut fds, self.kit.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
-        let birth = also(&mut fds, self.birth.as_ref().map(AsFd::as_fd), PollFlags::IN);
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
         let guardian = also(&mut fds, lifeline, PollFlags::empty());
         // Interrupted by a signal: then the signal socket has something.
         let _ = poll(&mut fds, None);
         let is_ready = |index: Option<usize>| index.is_some_and(|i| !fds[i].revents().is_empty());
-        let ready = Ready {
-            parent: is_ready(parent),
-            birth: is_ready(birth),
-            guardian: is_ready(guardian),
-        };
+        let ready = Ready { parent: is_ready(parent), guardian: is_ready(guardian) };
         if !fds[2].revents().is_empty() {
             // An alarm that went off stays readable until it is set anew.
             self.alarm_at = None;
@@ -360,18 +220,26 @@ impl<'a, L: Lock> Shell<'a, L> {
             changed: &CHANGED,
             guardian: self.guardian.as_ref(),
         };
-        match child::spawn(&launch) {
-            Ok(birth) => {
-                self.command = Some(birth.pid);
-                self.kit.tree.plant(birth.pid);
-                self.birth = Some(birth);
+        let input = match child::spawn(&launch) {
+            Ok(spawned) => {
+                self.command = Some(spawned.pid);
+                self.kit.tree.plant(spawned.pid);
+                let Err(error) = spawned.exec else { return };
+                let program = self.plan.command[0].to_string_lossy().into_owned();
+                let reason = if error.kind() == io::ErrorKind::NotFound {
+                    Reason::NotFound { program }
+                } else {
+                    let error = words(&error);
+                    Reason::NotExecutable { program, error }
+                };
+                Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
                 let reason = Reason::Failed { what: "start the command", error: words(&error) };
-                let input = Input::NotStarted(reason, Left::Nothing);
-                self.machine.handle(input, BootClock.now());
+                Input::NotStarted(reason, Left::Nothing)
             }
-        }
+        };
+        self.machine.handle(input, BootClock.now());
     }
 
     fn relay(&mut self, signal: i32) {
@@ -379,8 +247,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             return;
         };
         self.interrupted |= signal == libc::SIGINT;
-        let alone = matches!(self.kit.placement, Placement::Shared) || self.birth.is_some();
-        let sent = if alone {
+        let sent = if matches!(self.kit.placement, Placement::Shared) {
             child::signal_process(leader, signal)
         } else {
             child::signal_group(leader, signal)
@@ -393,7 +260,7 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn signal_tree(&mut self, signals: &[i32]) {
         // The group first, in one call that no fork can escape.
-        let own_group = !matches!(self.kit.placement, Placement::Shared) && self.birth.is_none();
+        let own_group = !matches!(self.kit.placement, Placement::Shared);
         if let Some(leader) = self.kit.tree.leader().filter(|_| own_group)
             && signals == [libc::SIGKILL]
         {
@@ -469,8 +336,6 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn reap(&mut self) {
-        // A failed exec is told before the end that follows from it.
-        self.take_birth();
         let guardian = self.guardian.as_ref();
         let (events, left) = self.kit.tree.reap(|| {
             if let Some(guardian) = guardian {
@@ -512,28 +377,6 @@ impl<'a, L: Lock> Shell<'a, L> {
         }
     }
 
-    fn take_birth(&mut self) {
-        let Some(birth) = &self.birth else { return };
-        match birth.outcome() {
-            Outcome::Pending => {}
-            Outcome::Started => {
-                self.birth = None;
-                self.tell(Input::Started);
-            }
-            Outcome::Failed(error) => {
-                self.birth = None;
-                let program = self.plan.command[0].to_string_lossy().into_owned();
-                let reason = if error.kind() == io::ErrorKind::NotFound {
-                    Reason::NotFound { program }
-                } else {
-                    let error = words(&error);
-                    Reason::NotExecutable { program, error }
-                };
-                self.tell(Input::NotStarted(reason, Left::Something));
-            }
-        }
-    }
-
     fn guardian_died(&mut self) {
         dismiss(self.guardian.take());
         self.tell(Input::GuardianDied);
@@ -553,7 +396,6 @@ fn also<'fd>(
 /// Which of the rarer descriptors have something to tell.
 struct Ready {
     parent: bool,
-    birth: bool,
     guardian: bool,
 }
 

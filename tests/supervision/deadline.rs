@@ -153,7 +153,7 @@ fn rule_38_max_runtime_is_124_or_137() {
 }
 
 #[test]
-fn rule_7_three_hundred_processes_die_in_time() {
+fn decision_7_three_hundred_processes_die_in_time() {
     let lock = Lock::new();
     let run = lock
         .sh(
@@ -172,4 +172,62 @@ fn rule_7_three_hundred_processes_die_in_time() {
         "{:?}",
         start.elapsed()
     );
+}
+
+/// `redlock run -- sudo ...` as an ordinary user: what runs as root cannot be ended by us. A copy of
+/// setpriv(1) with the set-user-ID bit stands for sudo(8).
+#[test]
+fn rule_30_what_we_may_not_signal_is_named_and_waited_for() {
+    let lock = Lock::new();
+    let Some(sudo) = lock.set_user_id_copy("setpriv") else {
+        eprintln!("rule_30: not run, this needs root and a file system with set-user-ID");
+        return;
+    };
+    let run = lock
+        .sh(&format!(
+            "{sudo} --reuid=0 --clear-groups sh -c 'echo $$ >$D/root; exec sleep 60' & wait; wait"
+        ))
+        .under(&["setpriv", "--reuid=65534", "--clear-groups"])
+        .opt("ttl=500ms")
+        .opt("max-runtime=300ms")
+        .opt("kill-after=100ms")
+        .start();
+    let root = lock.number("root");
+    wait_for("the line", || {
+        run.stderr().contains("CannotSignal {").then_some(())
+    });
+    assert!(
+        run.stderr().contains(&format!("pid: {root}")),
+        "{}",
+        run.stderr()
+    );
+    // Longer than the limits and the ttl: the lock is extended as long as that process lives.
+    std::thread::sleep(Duration::from_millis(1200));
+    assert!(lock.held() && alive(root));
+    crate::support::send(root, Signal::KILL);
+    let done = run.finish();
+    assert_eq!(done.code(), Some(137));
+    assert_eq!(done.stderr.matches("CannotSignal").count(), 1);
+    assert!(!lock.held());
+}
+
+#[test]
+fn rule_30_what_we_may_not_signal_is_left_when_the_lock_is_over() {
+    let lock = Lock::new();
+    let Some(sudo) = lock.set_user_id_copy("setpriv") else {
+        eprintln!("rule_30: not run, this needs root and a file system with set-user-ID");
+        return;
+    };
+    lock.make("frozen");
+    let run = lock
+        .sh(&format!(
+            "{sudo} --reuid=0 --clear-groups sh -c 'echo $$ >$D/root; exec sleep 60' & wait; wait"
+        ))
+        .under(&["setpriv", "--reuid=65534", "--clear-groups"])
+        .opt("ttl=1s")
+        .start();
+    let root = lock.number("root");
+    assert_eq!(run.finish().code(), Some(79));
+    assert!(alive(root));
+    crate::support::send(root, Signal::KILL);
 }

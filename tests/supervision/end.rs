@@ -1,6 +1,9 @@
 //! The end of the command: what is left of it, the release, the status.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::process::ExitStatusExt,
+    time::{Duration, Instant},
+};
 
 use rustix::process::Signal;
 
@@ -124,8 +127,32 @@ fn rule_48_death_by_a_signal_is_the_same_death_for_us() {
     for signal in [1, 2, 3, 4, 6, 8, 9, 10, 11, 13, 14, 15, 34, 64] {
         let done = lock.sh(&format!("kill -{signal} $$")).finish();
         assert_eq!(done.signal(), Some(signal));
-        assert!(!done.status.to_string().contains("core dumped"), "{signal}");
+        assert!(!done.status.core_dumped(), "{signal}");
         assert!(!lock.held());
+    }
+}
+
+/// A naive re-raise overwrites the command's core file with ours.
+#[test]
+fn rule_48_we_leave_no_core_file() {
+    let lock = Lock::new();
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let done = lock
+        .sh("cd $D; kill -SEGV $$")
+        .under(&["sh", "-c", "cd $D; ulimit -c unlimited; exec \"$@\"", "sh"])
+        .finish();
+    assert_eq!(done.signal(), Some(libc::SIGSEGV));
+    assert!(!done.status.core_dumped(), "our own death dumped core");
+    // Where core files go to the working directory, at most the command's own is there.
+    if !pattern.contains('/') && !pattern.starts_with('|') {
+        let cores = std::fs::read_dir(lock.path(""))
+            .unwrap()
+            .filter(|entry| {
+                let name = entry.as_ref().unwrap().file_name();
+                name.to_string_lossy().starts_with("core")
+            })
+            .count();
+        assert!(cores <= 1, "{cores}");
     }
 }
 

@@ -197,7 +197,7 @@ impl Machine {
                 _ if fatal => self.cancel(signal, now),
                 _ => {}
             },
-            Phase::Starting | Phase::Running => match signal {
+            Phase::Running => match signal {
                 libc::SIGTSTP => self.suspend(source),
                 libc::SIGCONT => self.resume(source),
                 _ => self.relay(signal, source, now),
@@ -267,7 +267,7 @@ impl Machine {
     pub(super) fn parent_died(&mut self, now: Tick) {
         match self.phase {
             Phase::Waiting | Phase::Ready => self.cancel(libc::SIGTERM, now),
-            Phase::Starting | Phase::Running | Phase::Leftover => {
+            Phase::Running | Phase::Leftover => {
                 let kill_in = self.rules.kill_after();
                 self.say(Notice::ParentDied { kill_in });
                 self.push(Action::TermTree);
@@ -309,8 +309,7 @@ impl Machine {
     }
 
     pub(super) fn leader_stopped(&mut self, signal: i32, now: Tick) {
-        let running = matches!(self.phase, Phase::Starting | Phase::Running);
-        if !running || self.halt != Halt::No || self.killing.is_some() {
+        if self.phase != Phase::Running || self.halt != Halt::No || self.killing.is_some() {
             return;
         }
         if self.rules.placing == Placing::Handover {

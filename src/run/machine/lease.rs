@@ -172,7 +172,7 @@ impl Machine {
             Phase::Releasing => self.give_up_release(now),
             Phase::Done => {}
             // The lock runs out by itself, and T1 and T2 come with it.
-            Phase::Starting | Phase::Running | Phase::Leftover => self.say(Notice::NodesGone),
+            Phase::Running | Phase::Leftover => self.say(Notice::NodesGone),
         }
     }
 }

@@ -35,8 +35,6 @@ enum Phase {
     Waiting,
     /// The lock is ours, nothing has been started.
     Ready,
-    /// The command's process is on its way to its exec.
-    Starting,
     /// The command runs.
     Running,
     /// The command has ended, or never was, and something of it is left.
@@ -126,7 +124,7 @@ impl Machine {
             let reason = Reason::TooLate { left, needed };
             self.release(now, Code::Unavailable.into(), Some(reason));
         } else {
-            self.phase = Phase::Starting;
+            self.phase = Phase::Running;
             self.spawned = Some(now);
             self.push(Action::Spawn);
         }
@@ -141,11 +139,6 @@ impl Machine {
             Input::LockGone => self.lock_gone(now),
             Input::Signal(signal, source) => self.signal(signal, source, now),
             Input::ParentDied => self.parent_died(now),
-            Input::Started => {
-                if self.phase == Phase::Starting {
-                    self.phase = Phase::Running;
-                }
-            }
             Input::NotStarted(reason, left) => {
                 self.never_started = Some(reason);
                 if left == Left::Nothing {
@@ -174,7 +167,7 @@ impl Machine {
     pub fn deadline(&self) -> Option<Tick> {
         match self.phase {
             Phase::Releasing => self.release_by,
-            Phase::Starting | Phase::Running | Phase::Leftover => {
+            Phase::Running | Phase::Leftover => {
                 let times = [self.lease_due(), self.command_due(), self.rest.due()];
                 times.into_iter().flatten().min()
             }
@@ -197,7 +190,7 @@ impl Machine {
     }
 
     fn command_may_live(&self) -> bool {
-        matches!(self.phase, Phase::Starting | Phase::Running | Phase::Leftover)
+        matches!(self.phase, Phase::Running | Phase::Leftover)
     }
 
     fn push(&mut self, action: Action) {

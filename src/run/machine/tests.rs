@@ -58,7 +58,6 @@ impl Run {
         run.tell(acquired(2968));
         assert!(run.machine.is_ready());
         run.proceed();
-        run.tell(Input::Started);
         assert!(run.take().contains(&Action::Spawn));
         run
     }

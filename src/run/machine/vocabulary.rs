@@ -72,8 +72,6 @@ pub enum Input {
     Signal(i32, Source),
     /// The process that started us has ended (`--die-with-parent`).
     ParentDied,
-    /// The command's program runs.
-    Started,
     /// There is no command: it could not be executed, or no process could be had. In the first
     /// case something is left, whose end is told as the leader's.
     NotStarted(Reason, Left),
