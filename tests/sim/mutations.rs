@@ -3,7 +3,7 @@
 use super::{
     brain::session,
     check::Rule,
-    clock::nanos,
+    clock::{SEC, nanos},
     flaws::{Twist, twisted},
     histories::{alone, crowd, crowd_with_faults, crowd_with_pauses, emptied},
     naive::{Flaw, naive},
@@ -109,8 +109,9 @@ fn release_on_a_second_connection_is_seen() {
 
 #[test]
 fn undo_that_is_not_sent_is_seen() {
-    session_breaks(Twist::UndoDropped, &crowd, &[Rule::NoLeftover]);
-    session_breaks(Twist::UndoDropped, &crowd_with_faults, &[Rule::ReleaseIsFinal]);
+    // Its own orphans stand in its way; what counts happens in the beginning.
+    let beginning = |rng: &mut Rng| Plan { limit: 20 * SEC, ..crowd(rng) };
+    session_breaks(Twist::UndoDropped, &beginning, &[Rule::NoLeftover]);
 }
 
 #[test]
