@@ -277,12 +277,12 @@ impl Session {
     }
 
     /// When [`Session::wake`] is due.
-    pub fn deadline(&self, now: Tick) -> Option<Tick> {
+    pub fn deadline(&self) -> Option<Tick> {
         let phase = match &self.phase {
             Phase::Idle | Phase::Over => return None,
             Phase::Trying(attempt) => attempt.deadline(&self.timing),
             Phase::Waiting(wait) => Some(wait.deadline()),
-            Phase::Holding(hold) => hold.deadline(now),
+            Phase::Holding(hold) => hold.deadline(),
             Phase::Settling { until } => Some(*until),
         };
         let patience = match self.phase {

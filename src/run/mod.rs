@@ -3,12 +3,11 @@
 
 mod environment;
 mod machine;
-
 mod shell;
 
 use std::io;
 
-use crate::{exit::Exit, protocol::Event, settings::RunPlan, ui::Say, wake::Sender};
+use crate::{exit::Exit, node::Nodes, protocol::Event, settings::RunPlan, ui::Say, wake::Sender};
 
 /// The lock's side, as the run sees it: a handle on the thread that talks to the nodes. Its news
 /// come through the [`Sender`] that it was started with, [`Event::Settled`] last.
@@ -18,6 +17,16 @@ pub trait Lock {
 
     /// We were stopped for a while: extend at once. Must not block.
     fn extend(&mut self);
+}
+
+impl Lock for Nodes {
+    fn stop(&mut self) {
+        Nodes::stop(self);
+    }
+
+    fn extend(&mut self) {
+        self.wake();
+    }
 }
 
 /// Runs the command of `plan` under the lock that `connect` starts to acquire. The process must

@@ -16,11 +16,13 @@ use rustix::{
 use super::{
     Lock,
     environment::environment,
-    machine::{Action, Input, Left, Machine, Rules},
+    machine::{Action, Input, Machine, Rules},
 };
 use crate::{
-    child::{self, Birth, Guardian, Inherited, Launch, Outcome, Placement, Stat, Tree, TreeEvent},
-    clock::{BootClock, Clock},
+    child::{
+        self, Birth, Guardian, Inherited, Launch, Left, Outcome, Placement, Stat, Tree, TreeEvent,
+    },
+    clock::{BootClock, Clock, Tick},
     exit::{Code, Exit},
     protocol::{Event, Token},
     settings::{GuardianChoice, ParentDeath, RunPlan},
@@ -68,58 +70,72 @@ pub(super) fn run<L: Lock>(
     connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
     say: &mut dyn Say,
 ) -> Exit {
-    match Shell::prepare(plan, connect, say) {
-        Ok(shell) => shell.run(),
+    // First of all, while there is one thread.
+    let older = child::older();
+    let guardian = match plan.guardian {
+        GuardianChoice::Off => None,
+        GuardianChoice::On => match Guardian::start(&plan.facts.run, &older) {
+            Ok(guardian) => Some(guardian),
+            Err(error) => return fail(say, "start the guardian process", &error),
+        },
+    };
+    let pid = guardian.as_ref().map(Guardian::pid);
+    let ready = Kit::new(plan, pid, &older).and_then(|(kit, to_us)| {
+        let lock = connect(to_us).map_err(|error| ("start talking to the nodes", error))?;
+        Ok((kit, lock))
+    });
+    match ready {
+        Ok((kit, lock)) => Shell::new(plan, say, lock, kit, guardian).run(),
         Err((what, error)) => {
-            let code = Code::Failure.number();
-            let error = error.to_string();
-            let reason = Reason::Failed { what, error };
-            say.say(Notice::Exit { code, reason });
-            Exit::Status(code)
+            dismiss(guardian);
+            fail(say, what, &error)
         }
     }
 }
 
-struct Shell<'a, L> {
-    plan: &'a RunPlan,
-    say: &'a mut dyn Say,
-    lock: L,
-    news: Receiver<Event>,
-    news_ended: bool,
-    token: Option<Token>,
-    machine: Machine,
+fn fail(say: &mut dyn Say, what: &'static str, error: &io::Error) -> Exit {
+    let code = Code::Failure.number();
+    let error = words(error);
+    let reason = Reason::Failed { what, error };
+    say.say(Notice::Exit { code, reason });
+    Exit::Status(code)
+}
+
+/// The system's words without its number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn dismiss(guardian: Option<Guardian>) {
+    if let Some(mut guardian) = guardian {
+        guardian.stand_down();
+        guardian.reap();
+    }
+}
+
+/// Everything that can fail and is therefore made before the lock is asked for.
+struct Kit {
     inherited: Inherited,
     signals: Signals,
-    alarm: Alarm,
-    alarm_at: Option<crate::clock::Tick>,
-    guardian: Option<Guardian>,
     placement: Placement,
     tree: Tree,
-    /// The command's number, also when it is gone; only for comparing.
-    command: Option<Pid>,
-    birth: Option<Birth>,
+    alarm: Alarm,
     parent: Option<OwnedFd>,
-    exit: Option<Exit>,
+    news: Receiver<Event>,
 }
 
 type Failure = (&'static str, io::Error);
 
-impl<'a, L: Lock> Shell<'a, L> {
-    /// Makes everything that can fail, before the lock is asked for.
-    fn prepare(
-        plan: &'a RunPlan,
-        connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
-        say: &'a mut dyn Say,
-    ) -> Result<Self, Failure> {
+impl Kit {
+    fn new(
+        plan: &RunPlan,
+        guardian: Option<Pid>,
+        older: &[Pid],
+    ) -> Result<(Self, wake::Sender<Event>), Failure> {
         let failed = |what| move |error| (what, error);
-        let older = child::older();
-        let guardian = match plan.guardian {
-            GuardianChoice::On => Some(
-                Guardian::start(&plan.facts.run, &older)
-                    .map_err(failed("start the guardian process"))?,
-            ),
-            GuardianChoice::Off => None,
-        };
         let inherited = Inherited::take(&CHANGED);
         let handled = HANDLED
             .into_iter()
@@ -128,8 +144,8 @@ impl<'a, L: Lock> Shell<'a, L> {
         Inherited::defy_terminal();
         Inherited::unblock();
         let placement = Placement::choose(plan.group);
-        let tree = Tree::new(guardian.as_ref().map(Guardian::pid), &older)
-            .map_err(failed("become the subreaper of the command"))?;
+        let tree =
+            Tree::new(guardian, older).map_err(failed("become the subreaper of the command"))?;
         let alarm = Alarm::new().map_err(failed("make a timer"))?;
         let parent = match plan.parent_death {
             ParentDeath::Ignore => None,
@@ -138,9 +154,41 @@ impl<'a, L: Lock> Shell<'a, L> {
                 .transpose()
                 .map_err(|error| ("watch our parent", error.into()))?,
         };
+        let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
+        let kit = Self { inherited, signals, placement, tree, alarm, parent, news };
+        Ok((kit, to_us))
+    }
+}
+
+struct Shell<'a, L> {
+    plan: &'a RunPlan,
+    say: &'a mut dyn Say,
+    lock: L,
+    kit: Kit,
+    guardian: Option<Guardian>,
+    machine: Machine,
+    news_ended: bool,
+    token: Option<Token>,
+    alarm_at: Option<Tick>,
+    /// The command's number, also when it is gone; only for comparing.
+    command: Option<Pid>,
+    birth: Option<Birth>,
+    /// We sent INT to the command.
+    interrupted: bool,
+    exit: Option<Exit>,
+}
+
+impl<'a, L: Lock> Shell<'a, L> {
+    fn new(
+        plan: &'a RunPlan,
+        say: &'a mut dyn Say,
+        lock: L,
+        kit: Kit,
+        guardian: Option<Guardian>,
+    ) -> Self {
         let machine = Machine::new(Rules {
             timing: plan.timing,
-            placing: match placement {
+            placing: match kit.placement {
                 Placement::Own => Placing::Own,
                 Placement::Shared => Placing::Shared,
                 Placement::Handover(_) => Placing::Handover,
@@ -153,28 +201,21 @@ impl<'a, L: Lock> Shell<'a, L> {
             heartbeat: plan.heartbeat,
             conflict_exit_code: plan.conflict_exit_code,
         });
-        let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
-        let lock = connect(to_us).map_err(failed("start talking to the nodes"))?;
-        Ok(Self {
+        Self {
             plan,
             say,
             lock,
-            news,
+            kit,
+            guardian,
+            machine,
             news_ended: false,
             token: None,
-            machine,
-            inherited,
-            signals,
-            alarm,
             alarm_at: None,
-            guardian,
-            placement,
-            tree,
             command: None,
             birth: None,
-            parent,
+            interrupted: false,
             exit: None,
-        })
+        }
     }
 
     fn run(mut self) -> Exit {
@@ -195,7 +236,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             self.take_signals();
             self.take_news();
             if ready.parent {
-                self.parent = None;
+                self.kit.parent = None;
                 self.tell(Input::ParentDied);
             }
             if ready.guardian {
@@ -210,23 +251,21 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     /// The last things: the terminal, the guardian.
     fn leave(mut self, exit: Exit) -> Exit {
-        if let (Placement::Handover(terminal), Some(command)) = (&self.placement, self.command) {
+        if let (Placement::Handover(terminal), Some(command)) = (&self.kit.placement, self.command)
+        {
             terminal.take_back_from(command);
-            if exit == Exit::Signal(libc::SIGINT) {
+            if exit == Exit::Signal(libc::SIGINT) && !self.interrupted {
                 // The terminal told only the command; whoever waits in our group must stop as well.
                 child::signal_own_group(libc::SIGINT);
             }
         }
-        if let Some(mut guardian) = self.guardian.take() {
-            guardian.stand_down();
-            guardian.reap();
-        }
+        dismiss(self.guardian.take());
         exit
     }
 
     fn set_alarm(&mut self) {
         let at = self.machine.deadline();
-        if at != self.alarm_at && self.alarm.set(at).is_ok() {
+        if at != self.alarm_at && self.kit.alarm.set(at).is_ok() {
             self.alarm_at = at;
         }
     }
@@ -234,11 +273,11 @@ impl<'a, L: Lock> Shell<'a, L> {
     fn sleep(&mut self) -> Ready {
         let news = if self.news_ended { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
-            PollFd::new(&self.signals, PollFlags::IN),
-            PollFd::new(&self.news, news),
-            PollFd::new(&self.alarm, PollFlags::IN),
+            PollFd::new(&self.kit.signals, PollFlags::IN),
+            PollFd::new(&self.kit.news, news),
+            PollFd::new(&self.kit.alarm, PollFlags::IN),
         ];
-        let parent = also(&mut fds, self.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
+        let parent = also(&mut fds, self.kit.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
         let birth = also(&mut fds, self.birth.as_ref().map(AsFd::as_fd), PollFlags::IN);
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
@@ -254,7 +293,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         if !fds[2].revents().is_empty() {
             // An alarm that went off stays readable until it is set anew.
             self.alarm_at = None;
-            let _ = self.alarm.set(None);
+            let _ = self.kit.alarm.set(None);
         }
         ready
     }
@@ -284,7 +323,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             Action::TermTree => self.signal_tree(&[libc::SIGTERM, libc::SIGCONT]),
             Action::KillTree => self.signal_tree(&[libc::SIGKILL]),
             Action::StopCommand => self.relay(libc::SIGSTOP),
-            Action::StopSelf => self.stop_self(),
+            Action::StopSelf => child::raise(libc::SIGSTOP),
             Action::Suspend => self.suspend(),
             Action::Resume => self.resume(),
             Action::Guard(at) => {
@@ -301,7 +340,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             Action::Extend => self.lock.extend(),
             Action::Say(notice) => self.say.say(notice),
             Action::NameLeftover(since) => {
-                let processes = people(&self.tree.descendants());
+                let processes = people(&self.kit.tree.descendants());
                 if !processes.is_empty() {
                     self.say.say(Notice::Leftover { processes, since });
                 }
@@ -316,20 +355,19 @@ impl<'a, L: Lock> Shell<'a, L> {
         let launch = Launch {
             command: &self.plan.command,
             environment: &environment,
-            placement: &self.placement,
-            inherited: &self.inherited,
+            placement: &self.kit.placement,
+            inherited: &self.kit.inherited,
             changed: &CHANGED,
             guardian: self.guardian.as_ref(),
         };
         match child::spawn(&launch) {
             Ok(birth) => {
                 self.command = Some(birth.pid);
-                self.tree.plant(birth.pid);
+                self.kit.tree.plant(birth.pid);
                 self.birth = Some(birth);
-                self.machine.handle(Input::Spawned, BootClock.now());
             }
             Err(error) => {
-                let reason = Reason::Failed { what: "start the command", error: error.to_string() };
+                let reason = Reason::Failed { what: "start the command", error: words(&error) };
                 let input = Input::NotStarted(reason, Left::Nothing);
                 self.machine.handle(input, BootClock.now());
             }
@@ -337,10 +375,11 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn relay(&mut self, signal: i32) {
-        let Some(leader) = self.tree.leader() else {
+        let Some(leader) = self.kit.tree.leader() else {
             return;
         };
-        let alone = matches!(self.placement, Placement::Shared) || self.birth.is_some();
+        self.interrupted |= signal == libc::SIGINT;
+        let alone = matches!(self.kit.placement, Placement::Shared) || self.birth.is_some();
         let sent = if alone {
             child::signal_process(leader, signal)
         } else {
@@ -354,14 +393,13 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn signal_tree(&mut self, signals: &[i32]) {
         // The group first, in one call that no fork can escape.
-        if signals == [libc::SIGKILL] && self.birth.is_none() {
-            if let (Some(leader), false) =
-                (self.tree.leader(), matches!(self.placement, Placement::Shared))
-            {
-                let _ = child::signal_group(leader, libc::SIGKILL);
-            }
+        let own_group = !matches!(self.kit.placement, Placement::Shared) && self.birth.is_none();
+        if let Some(leader) = self.kit.tree.leader().filter(|_| own_group)
+            && signals == [libc::SIGKILL]
+        {
+            let _ = child::signal_group(leader, libc::SIGKILL);
         }
-        let refused = self.tree.signal(signals);
+        let refused = self.kit.tree.signal(signals);
         self.refused(&refused);
     }
 
@@ -372,12 +410,9 @@ impl<'a, L: Lock> Shell<'a, L> {
         }
     }
 
-    fn stop_self(&mut self) {
-        child::raise(libc::SIGSTOP);
-    }
-
     fn suspend(&mut self) {
-        let (Placement::Handover(terminal), Some(command)) = (&self.placement, self.command) else {
+        let (Placement::Handover(terminal), Some(command)) = (&self.kit.placement, self.command)
+        else {
             return;
         };
         if terminal.is_ours() {
@@ -390,17 +425,16 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn resume(&mut self) {
-        if let (Placement::Handover(terminal), Some(leader)) = (&self.placement, self.tree.leader())
+        if let (Placement::Handover(terminal), Some(leader)) =
+            (&self.kit.placement, self.kit.tree.leader())
         {
-            if terminal.is_ours() {
-                terminal.give_to(leader);
-            }
+            terminal.hand_over_to(leader);
         }
         self.relay(libc::SIGCONT);
     }
 
     fn take_signals(&mut self) {
-        let batch: Vec<Received> = self.signals.drain().collect();
+        let batch: Vec<Received> = self.kit.signals.drain().collect();
         let continued = batch.iter().any(|one| one.signal == libc::SIGCONT);
         let mut child_changed = false;
         for Received { signal, sender } in batch {
@@ -423,10 +457,10 @@ impl<'a, L: Lock> Shell<'a, L> {
         let Sender::Process(pid) = sender else {
             return if sender == Sender::Kernel { Source::Kernel } else { Source::Other };
         };
-        let (Some(leader), Some(pid)) = (self.tree.leader(), Pid::from_raw(pid)) else {
+        let (Some(leader), Some(pid)) = (self.kit.tree.leader(), Pid::from_raw(pid)) else {
             return Source::Other;
         };
-        let leads = !matches!(self.placement, Placement::Shared);
+        let leads = !matches!(self.kit.placement, Placement::Shared);
         if pid == leader || (leads && getpgid(Some(pid)) == Ok(leader)) {
             Source::Command
         } else {
@@ -438,7 +472,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         // A failed exec is told before the end that follows from it.
         self.take_birth();
         let guardian = self.guardian.as_ref();
-        let (events, left) = self.tree.reap(|| {
+        let (events, left) = self.kit.tree.reap(|| {
             if let Some(guardian) = guardian {
                 guardian.leader_gone();
             }
@@ -460,9 +494,9 @@ impl<'a, L: Lock> Shell<'a, L> {
         if self.news_ended {
             return;
         }
-        self.news.hush();
+        self.kit.news.hush();
         loop {
-            match self.news.try_recv() {
+            match self.kit.news.try_recv() {
                 Ok(event) => {
                     if let Event::Acquired { token, .. } = event {
                         self.token = Some(token);
@@ -492,7 +526,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                 let reason = if error.kind() == io::ErrorKind::NotFound {
                     Reason::NotFound { program }
                 } else {
-                    let error = error.to_string();
+                    let error = words(&error);
                     Reason::NotExecutable { program, error }
                 };
                 self.tell(Input::NotStarted(reason, Left::Something));
@@ -501,11 +535,8 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn guardian_died(&mut self) {
-        if let Some(mut guardian) = self.guardian.take() {
-            guardian.stand_down();
-            guardian.reap();
-            self.tell(Input::GuardianDied);
-        }
+        dismiss(self.guardian.take());
+        self.tell(Input::GuardianDied);
     }
 }
 

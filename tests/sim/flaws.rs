@@ -216,8 +216,8 @@ impl Brain for Twisted {
         self.pump(now);
     }
 
-    fn deadline(&self, now: Tick) -> Option<Tick> {
-        self.inner.deadline(now)
+    fn deadline(&self) -> Option<Tick> {
+        self.inner.deadline()
     }
 
     fn actions(&mut self) -> Vec<Action> {

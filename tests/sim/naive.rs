@@ -347,7 +347,7 @@ impl Brain for Naive {
         }
     }
 
-    fn deadline(&self, _now: Tick) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         match self.state {
             State::Asking { since } => Some(since.after(self.contract.timing.node_timeout * 4)),
             State::Resting { until } | State::Clearing { until, .. } => Some(until),

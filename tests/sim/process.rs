@@ -56,7 +56,7 @@ impl World<'_> {
             }
         }
         if self.actors[actor].phase == Phase::Over {
-            if brain.deadline(now).is_some() {
+            if brain.deadline().is_some() {
                 self.broken(Rule::InTime, format!("client {actor} settled and wants to be woken"));
             }
             return;
@@ -64,7 +64,7 @@ impl World<'_> {
         self.check.settled_thoughts(actor, now, self.now);
         let a = &mut self.actors[actor];
         a.wakes += 1;
-        if let Some(due) = brain.deadline(now) {
+        if let Some(due) = brain.deadline() {
             // A poll loop wakes a little late.
             let late = a.rng.tail(50 * US).min(MS);
             let at = a.plan.clock.real(due).max(self.now) + late;
@@ -81,7 +81,7 @@ impl World<'_> {
         self.think(actor, |brain, now| brain.wake(now));
         let now = self.actors[actor].plan.clock.tick(self.now);
         let a = &mut self.actors[actor];
-        let due = a.brain.as_ref().and_then(|brain| brain.deadline(now));
+        let due = a.brain.as_ref().and_then(|brain| brain.deadline());
         a.spins = if due.is_some_and(|due| due <= now) { a.spins + 1 } else { 0 };
         if a.spins > 20 {
             self.broken(Rule::BoundedRequests, format!("client {actor} spins"));
