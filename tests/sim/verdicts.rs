@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
         while self.outcome.is_none() && self.now < limit {
             let speaks =
                 |(conn, _): &&(ConnId, Request)| self.nodes[conn.node.get()] != Node::Silent;
-            let due = self.session.deadline(self.now);
+            let due = self.session.deadline();
             match self.unanswered.iter().find(speaks) {
                 Some((conn, _)) if due.is_none_or(|due| due > self.now.after(STEP)) => {
                     self.answer(conn.node.get());
