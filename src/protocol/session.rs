@@ -232,14 +232,21 @@ impl Session {
         if let Some(heard) = self.links.handle(conn, event, now) {
             self.hear(heard, now);
         }
-        self.wake(now);
+        // Who is overdue is not asked here: after a stop of ours the answers of the others can be
+        // among the next events.
+        self.step(now);
     }
 
-    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless).
+    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless), after
+    /// everything that has happened on the connections was handled.
     pub fn wake(&mut self, now: Tick) {
         for heard in self.links.overdue(now) {
             self.hear(heard, now);
         }
+        self.step(now);
+    }
+
+    fn step(&mut self, now: Tick) {
         match &mut self.phase {
             Phase::Idle | Phase::Over => {}
             Phase::Trying(_) => self.step_attempt(now),
@@ -418,7 +425,7 @@ impl Session {
         let hold = Hold::start(token, lease, &self.links, &self.views, &self.timing, now);
         self.phase = Phase::Holding(hold);
         self.tell(Event::Acquired { token, validity, nodes, waited });
-        self.wake(now);
+        self.step(now);
     }
 
     /// An attempt ended without the lock: its votes are given back, and we wait or give up.
@@ -509,7 +516,7 @@ impl Session {
             Waking::Free => {
                 self.recovered();
                 self.attempt(now);
-                self.wake(now);
+                self.step(now);
             }
             Waking::Taken => {
                 let denial = self.denial(verdict, now);
@@ -528,7 +535,7 @@ impl Session {
     fn settle(&mut self, now: Tick) {
         let bound = self.timing.node_timeout.min(Self::RELEASE_BOUND);
         self.phase = Phase::Settling { until: now.after(bound) };
-        self.wake(now);
+        self.step(now);
     }
 
     fn settled(&mut self, now: Tick) {
