@@ -16,7 +16,7 @@ pub trait Driver: Send + 'static {
     /// Come to an end, which is [`crate::protocol::Event::Settled`].
     fn stop(&mut self, now: Tick);
     /// When [`Driver::wake`] is due.
-    fn deadline(&self, now: Tick) -> Option<Tick>;
+    fn deadline(&self) -> Option<Tick>;
     /// What is to be done, in order.
     fn actions(&mut self) -> Vec<Action>;
 }
@@ -38,8 +38,8 @@ impl Driver for Session {
         self.stop(now);
     }
 
-    fn deadline(&self, now: Tick) -> Option<Tick> {
-        self.deadline(now)
+    fn deadline(&self) -> Option<Tick> {
+        self.deadline()
     }
 
     fn actions(&mut self) -> Vec<Action> {

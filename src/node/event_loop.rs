@@ -144,7 +144,7 @@ impl<D: Driver> EventLoop<D> {
     /// Sets the alarm when it would ring too late. One that rings too early costs less than the
     /// system calls that would set it each time the deadline moves.
     fn arm(&mut self) -> io::Result<()> {
-        let due = [self.driver.deadline(BootClock.now()), self.closing.deadline()];
+        let due = [self.driver.deadline(), self.closing.deadline()];
         if let Some(due) = due.into_iter().flatten().min()
             && self.armed.is_none_or(|armed| due < armed)
         {
@@ -184,7 +184,7 @@ impl<D: Driver> EventLoop<D> {
             }
         }
         let now = BootClock.now();
-        if self.driver.deadline(now).is_some_and(|due| due <= now) {
+        if self.driver.deadline().is_some_and(|due| due <= now) {
             self.driver.wake(now);
             self.execute();
         }

@@ -66,7 +66,7 @@ impl Driver for Actor {
     }
 
     fn wake(&mut self, now: Tick) {
-        if self.deadline(now).is_some_and(|due| due <= now) {
+        if self.deadline().is_some_and(|due| due <= now) {
             self.deadlines.retain(|due| *due > now);
             self.actions.push(Action::Tell(Event::Validity(now)));
         } else {
@@ -82,7 +82,7 @@ impl Driver for Actor {
         }
     }
 
-    fn deadline(&self, _: Tick) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         self.deadlines.iter().min().copied()
     }
 
@@ -665,8 +665,8 @@ impl Driver for Hasty {
         self.1.push(settled());
     }
     fn stop(&mut self, _: Tick) {}
-    fn deadline(&self, now: Tick) -> Option<Tick> {
-        self.0.or(Some(now.after(BOUND * 10)))
+    fn deadline(&self) -> Option<Tick> {
+        self.0.or_else(|| Some(BootClock.now().after(BOUND * 10)))
     }
     fn actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.1)
@@ -699,7 +699,7 @@ impl Driver for Broken {
     fn handle(&mut self, _: ConnId, _: LinkEvent, _: Tick) {}
     fn wake(&mut self, _: Tick) {}
     fn stop(&mut self, _: Tick) {}
-    fn deadline(&self, _: Tick) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         None
     }
     fn actions(&mut self) -> Vec<Action> {
