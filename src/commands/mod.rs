@@ -1,4 +1,8 @@
 //! The commands besides `run`. Each is thin: what it decides lies in `protocol`, what it touches
 //! in `node`, `child` and `signal`.
 
+pub mod acquire;
+pub mod extend;
+pub mod release;
 pub mod sandbox;
+mod talk;

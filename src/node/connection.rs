@@ -118,7 +118,10 @@ impl Connection {
     pub fn send(&mut self, request: &Request, wire: &Wire) {
         if !self.has_ended() {
             wire.pack(request, &mut self.out.bytes);
-            self.pipeline.expected.push_back(Expected::Request);
+            self.pipeline.expected.push_back(match request {
+                Request::Query(_) => Expected::Query,
+                _ => Expected::Request,
+            });
         }
     }
 
@@ -311,6 +314,7 @@ struct Pipeline {
 enum Expected {
     Preamble(Step),
     Request,
+    Query,
 }
 
 impl From<Garbage> for Trouble {
@@ -373,6 +377,10 @@ impl Answers<'_> {
                 let reply = wire.reply(&value, self.secret).ok_or(Trouble::Garbage)?;
                 replied(self.refusal.clone().map_or(reply, Reply::Refused));
             }
+            Expected::Query => {
+                let reply = wire::data(value, self.secret);
+                replied(self.refusal.clone().map_or(reply, Reply::Refused));
+            }
         }
         Ok(())
     }
@@ -381,7 +389,7 @@ impl Answers<'_> {
     fn turned_away(&mut self, error: &ServerError, replied: &mut impl FnMut(Reply)) {
         let refusal = wire::refusal(error, self.secret);
         for expected in self.expected.drain(..) {
-            if matches!(expected, Expected::Request) {
+            if matches!(expected, Expected::Request | Expected::Query) {
                 replied(Reply::Refused(refusal.clone()));
             }
         }

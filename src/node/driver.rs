@@ -2,26 +2,72 @@
 
 use crate::{
     clock::Tick,
-    protocol::{Action, ConnId, LinkEvent, Session},
+    protocol::{Action, Adoption, ConnId, Event, Interview, LinkEvent, Session, Testimony},
 };
 
 /// A pure machine. Every method leaves its actions in a queue that [`Driver::actions`] empties.
 pub trait Driver: Send + 'static {
+    /// What the owner is told.
+    type Event: Send + 'static;
     /// Begin.
     fn start(&mut self, now: Tick);
     /// Something happened on a connection.
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick);
     /// The [`Driver::deadline`] was reached, or the clock may have jumped.
     fn wake(&mut self, now: Tick);
-    /// Come to an end, which is [`crate::protocol::Event::Settled`].
+    /// Come to an end, which is [`Event::Settled`] for a session.
     fn stop(&mut self, now: Tick);
+    /// Come to an end and leave the lock on the nodes.
+    fn keep(&mut self, now: Tick) {
+        self.stop(now);
+    }
     /// When [`Driver::wake`] is due.
     fn deadline(&self) -> Option<Tick>;
     /// What is to be done, in order.
-    fn actions(&mut self) -> Vec<Action>;
+    fn actions(&mut self) -> Vec<Action<Self::Event>>;
+    /// Whether `event` is the last: nothing is under way any more.
+    fn is_last(event: &Self::Event) -> bool;
 }
 
 impl Driver for Session {
+    type Event = Event;
+
+    fn start(&mut self, now: Tick) {
+        self.start(now);
+    }
+
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+        self.handle(conn, event, now);
+    }
+
+    fn wake(&mut self, now: Tick) {
+        self.wake(now);
+    }
+
+    fn stop(&mut self, now: Tick) {
+        self.stop(now);
+    }
+
+    fn deadline(&self) -> Option<Tick> {
+        self.deadline()
+    }
+
+    fn keep(&mut self, now: Tick) {
+        self.keep(now);
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        self.actions()
+    }
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+}
+
+impl Driver for Adoption {
+    type Event = Event;
+
     fn start(&mut self, now: Tick) {
         self.start(now);
     }
@@ -44,5 +90,41 @@ impl Driver for Session {
 
     fn actions(&mut self) -> Vec<Action> {
         self.actions()
+    }
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+}
+
+impl Driver for Interview {
+    type Event = Vec<Testimony>;
+
+    fn start(&mut self, now: Tick) {
+        self.start(now);
+    }
+
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+        self.handle(conn, event, now);
+    }
+
+    fn wake(&mut self, now: Tick) {
+        self.wake(now);
+    }
+
+    fn stop(&mut self, _: Tick) {
+        self.stop();
+    }
+
+    fn deadline(&self) -> Option<Tick> {
+        self.deadline()
+    }
+
+    fn actions(&mut self) -> Vec<Action<Vec<Testimony>>> {
+        self.actions()
+    }
+
+    fn is_last(_: &Vec<Testimony>) -> bool {
+        true
     }
 }

@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use redis::{ServerError, Value};
 
-use crate::protocol::{Key, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
+use crate::protocol::{
+    Datum, Key, Obstacle, Occupant, Query, Refusal, RefusalKind, Reply, Request, Token,
+};
 
 /// What turns requests on one set of keys into commands.
 pub struct Wire {
     keys: Vec<Vec<u8>>,
     channels: Vec<Vec<u8>>,
+    holders: Vec<Vec<u8>>,
     acquire: String,
     extend: String,
     release: String,
     look: String,
+    free: String,
 }
 
 impl Wire {
@@ -23,10 +27,12 @@ impl Wire {
         Self {
             keys: keys.iter().map(|key| key.on_node().to_vec()).collect(),
             channels: keys.iter().map(Key::released_channel).collect(),
+            holders: keys.iter().map(Key::holder_channel).collect(),
             acquire: script(include_str!("scripts/acquire.lua")),
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
             look: script(include_str!("scripts/look.lua")),
+            free: script(include_str!("scripts/free.lua")),
         }
     }
 
@@ -51,6 +57,21 @@ impl Wire {
                 cmd
             }
             Request::Look => self.eval(&self.look, None),
+            Request::Free { values } => {
+                let mut cmd = self.eval(&self.free, None);
+                cmd.arg(values).arg(&self.channels).arg(&self.holders);
+                cmd
+            }
+            Request::Query(Query::Words(words)) => {
+                let mut cmd = redis::Cmd::new();
+                cmd.arg(words);
+                cmd
+            }
+            Request::Query(Query::Look(keys)) => {
+                let mut cmd = redis::cmd("EVAL");
+                cmd.arg(&self.look).arg(keys.len()).arg(keys);
+                cmd
+            }
         };
         cmd.write_packed_command(out);
     }
@@ -96,6 +117,34 @@ impl Wire {
             // -1: it has no expiry.
             expires_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
         })
+    }
+}
+
+/// The answer to a query. `secret` is what no text may repeat.
+pub fn data(value: Value, secret: Option<&str>) -> Reply {
+    match value {
+        Value::ServerError(error) => Reply::Refused(refusal(&error, secret)),
+        value => Reply::Data(datum(value)),
+    }
+}
+
+fn datum(value: Value) -> Datum {
+    match value {
+        Value::Int(number) => Datum::Int(number),
+        Value::BulkString(bytes) => Datum::Text(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+            Datum::Text(text.into_bytes())
+        }
+        Value::Okay => Datum::Text(b"OK".to_vec()),
+        Value::Array(items) | Value::Set(items) => {
+            Datum::List(items.into_iter().map(datum).collect())
+        }
+        // As RESP2 has it.
+        Value::Map(pairs) => {
+            Datum::List(pairs.into_iter().flat_map(|(a, b)| [datum(a), datum(b)]).collect())
+        }
+        Value::Boolean(yes) => Datum::Int(yes.into()),
+        _ => Datum::Nil,
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Ask {
     Release(Token),
     /// [`Request::Look`].
     Look,
+    /// [`Request::Free`] or [`Request::Query`], which no session sends.
+    Other,
 }
 
 impl Ask {
@@ -35,6 +37,7 @@ impl Ask {
             Request::Extend { token, .. } => Self::Extend(token),
             Request::Release { token, .. } => Self::Release(token),
             Request::Look => Self::Look,
+            Request::Free { .. } | Request::Query(_) => Self::Other,
         }
     }
 }
@@ -376,7 +379,7 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. } | Request::Look => {}
+            Request::Release { .. } | Request::Look | Request::Free { .. } | Request::Query(_) => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -387,7 +390,7 @@ impl Link {
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
-            Ask::Look => return,
+            Ask::Look | Ask::Other => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;
@@ -404,7 +407,7 @@ impl Link {
                 false
             }
             // A refused acquire may have set one of several keys.
-            (_, Reply::Refused(_)) => false,
+            (_, Reply::Refused(_) | Reply::Data(_)) => false,
             (_, Reply::Done | Reply::Absent | Reply::Held(_)) => true,
         };
         if gone && !may_come {

@@ -2,12 +2,17 @@
 //! knows a socket, a thread, a clock, the redis crate or the command line, which is what lets a
 //! simulator drive it through millions of histories.
 
+mod adopt;
 mod attempt;
+mod calls;
+mod errand;
 mod hold;
 mod holder;
+mod interview;
 mod key;
 mod lease;
 mod link;
+mod query;
 mod random;
 mod request;
 mod session;
@@ -16,10 +21,14 @@ mod token;
 mod views;
 mod wait;
 
-pub use holder::Holder;
+pub use adopt::Adoption;
+pub use errand::{Errand, Outcome, Tally};
+pub use holder::{Holder, identity};
+pub use interview::{Answer, Interview, Round, Testimony};
 pub use key::{Key, KeyError};
 pub use lease::{Lease, quorum};
 pub use link::Links;
+pub use query::{Datum, Query};
 pub use request::{
     ConnId, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Trouble,
 };

@@ -4,11 +4,13 @@
 mod nodes;
 mod plan;
 mod run;
+mod scripts;
 
 use std::fmt;
 
 pub use plan::{Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
 pub use run::RunSettings;
+pub use scripts::{AcquireSettings, By, ExtendSettings, ReleaseSettings, Target};
 
 use crate::exit::Code;
 

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     child::GroupChoice,
-    cli::{GroupArg, LeftoverArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
+    cli::{GroupArg, LeftoverArg, NodeArgs, OnLostArg, RunArgs, StrategyArg, WaitArgs},
     duration::show,
     node::Fleet,
-    protocol::{Contract, Holder, Key, Limits, Patience, Strategy, Timing, Ttl},
+    protocol::{Contract, Holder, Key, Limits, Patience, Strategy, Timing, Token, Ttl},
     ui::{self, OnLost, Subject, Tone},
 };
 
@@ -33,6 +33,8 @@ pub struct RunSettings {
     pub keys: Vec<Key>,
     /// What is to be had from the nodes.
     pub contract: Contract,
+    /// The token of a lock that is there already and is to be adopted.
+    pub adopted: Option<Token>,
     /// What is to happen with the command.
     pub plan: RunPlan,
     /// What it is about, for people.
@@ -46,12 +48,16 @@ impl RunSettings {
     pub fn read(args: RunArgs) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
-        let timing = timing(&args)?;
+        let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
         let patience = patience(&args.waiting);
-        if args.label.as_ref().is_some_and(|label| label.len() > LABEL_MAX) {
-            return Err(SettingsError::usage(format!("a label has at most {LABEL_MAX} bytes")));
-        }
-        let holder = holder(&args, &nodes, &timing);
+        check_label(args.label.as_deref())?;
+        let adopted = args.token.as_deref().map(token).transpose()?;
+        let prog = args.command.first().and_then(|program| Path::new(program).file_name());
+        let holder = Holder {
+            every: Some(millis(timing.every)),
+            prog: prog.map(|name| name.to_string_lossy().into_owned()),
+            ..holder(&nodes, &timing, args.label.clone())
+        };
         let subject = Subject {
             key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
             nodes: nodes.names(),
@@ -71,19 +77,16 @@ impl RunSettings {
             holder,
             timing,
             patience,
-            strategy: match args.strategy {
-                StrategyArg::Concurrent => Strategy::Concurrent,
-                StrategyArg::Sequential => Strategy::Sequential,
-            },
+            strategy: strategy(args.strategy),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let tone = Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() };
         let plan = plan(args, facts, timing);
-        Ok(Self { fleet: nodes.fleet, keys, contract, plan, subject, tone })
+        Ok(Self { fleet: nodes.fleet, keys, contract, adopted, plan, subject, tone })
     }
 }
 
-fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
+pub(super) fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
     let keys: Result<Vec<Key>, _> =
         names.iter().map(|name| Key::new(prefix, name.as_bytes())).collect();
     let mut keys = keys.map_err(|error| SettingsError::usage(format!("--key: {error}")))?;
@@ -92,12 +95,38 @@ fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
     Ok(keys)
 }
 
-fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
+/// Reads a token as `acquire` prints it.
+pub(super) fn token(text: &str) -> Result<Token, SettingsError> {
+    Token::parse(text.trim()).ok_or_else(|| {
+        SettingsError::usage("--token: not a token; it is the 36 characters that acquire printed")
+    })
+}
+
+pub(super) fn check_label(label: Option<&str>) -> Result<(), SettingsError> {
+    if label.is_some_and(|label| label.len() > LABEL_MAX) {
+        return Err(SettingsError::usage(format!("a label has at most {LABEL_MAX} bytes")));
+    }
+    Ok(())
+}
+
+pub(super) fn strategy(arg: StrategyArg) -> Strategy {
+    match arg {
+        StrategyArg::Concurrent => Strategy::Concurrent,
+        StrategyArg::Sequential => Strategy::Sequential,
+    }
+}
+
+pub(super) fn timing(
+    ttl: Duration,
+    nodes: &NodeArgs,
+    grace: Option<Duration>,
+    margin: Option<Duration>,
+) -> Result<Timing, SettingsError> {
     let limits = Limits {
-        connect_timeout: args.nodes.connect_timeout,
-        node_timeout: args.nodes.node_timeout,
-        grace: args.child.grace,
-        margin: args.child.margin,
+        connect_timeout: nodes.connect_timeout,
+        node_timeout: nodes.node_timeout,
+        grace,
+        margin,
     };
     let timeouts =
         [("--connect-timeout", limits.connect_timeout), ("--node-timeout", limits.node_timeout)];
@@ -106,11 +135,11 @@ fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let ttl = Ttl::new(args.ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+    let ttl = Ttl::new(ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
-fn patience(args: &WaitArgs) -> Patience {
+pub(super) fn patience(args: &WaitArgs) -> Patience {
     match args.wait {
         _ if args.no_wait => Patience::NoWait,
         Some(Duration::ZERO) => Patience::NoWait,
@@ -120,7 +149,7 @@ fn patience(args: &WaitArgs) -> Patience {
 }
 
 /// How the wait ends, for the line that announces it.
-fn promise(patience: Patience) -> String {
+pub(super) fn promise(patience: Patience) -> String {
     match patience {
         Patience::NoWait => String::new(),
         Patience::Within(limit) => format!("waiting at most {}", show(limit)),
@@ -128,10 +157,12 @@ fn promise(patience: Patience) -> String {
     }
 }
 
-fn holder(args: &RunArgs, nodes: &Nodes, timing: &Timing) -> Holder {
-    let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> Holder {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let prog = args.command.first().and_then(|program| Path::new(program).file_name());
     Holder {
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         pid: std::process::id(),
@@ -140,10 +171,10 @@ fn holder(args: &RunArgs, nodes: &Nodes, timing: &Timing) -> Holder {
         ttl: millis(timing.ttl),
         n: u8::try_from(nodes.fleet.len()).unwrap_or(u8::MAX),
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
-        every: Some(millis(timing.every)),
+        every: None,
         until: None,
-        label: args.label.clone(),
-        prog: prog.map(|name| name.to_string_lossy().into_owned()),
+        label,
+        prog: None,
     }
 }
 

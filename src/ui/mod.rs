@@ -11,6 +11,7 @@ mod words;
 use std::os::fd::AsFd;
 
 pub use clean::clean;
+pub use denial::{Names, describe, sentence, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use voice::{Subject, Tone, Voice};
 
@@ -27,6 +28,45 @@ pub fn exit_line(code: u8, reason: &str) {
 /// Writes a text that the user asked for (help, version) to standard output.
 pub fn print(text: &str) {
     write(rustix::stdio::stdout(), text);
+}
+
+/// Writes what a script waits for to standard output, and says when that failed.
+pub fn deliver(text: &str) -> std::io::Result<()> {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), rest) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Asks a question that wants a yes, where there is a terminal to ask on.
+pub fn ask(question: &str) -> Answer {
+    use std::io::BufRead as _;
+    if !is_terminal() || !rustix::termios::isatty(rustix::stdio::stdin()) {
+        return Answer::NobodyThere;
+    }
+    write(rustix::stdio::stderr(), &format!("redlock: {} [y/N] ", clean(question)));
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    match (read, line.trim().to_ascii_lowercase().as_str()) {
+        (Ok(_), "y" | "yes") => Answer::Yes,
+        _ => Answer::No,
+    }
+}
+
+/// What a person answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Yes,
+    /// Anything else.
+    No,
+    /// There is no terminal.
+    NobodyThere,
 }
 
 /// Whether standard error is a terminal.

@@ -58,6 +58,7 @@ impl Kind {
             Request::Extend { token, .. } => Self::Extend(*token),
             Request::Release { token, .. } => Self::Release(*token),
             Request::Look => Self::Look,
+            other => unreachable!("no session sends {other:?}"),
         }
     }
 }

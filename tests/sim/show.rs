@@ -16,6 +16,7 @@ pub fn show(request: &Request) -> String {
             format!("{word} {}", short(*token))
         }
         Request::Look => "look".into(),
+        other => format!("{other:?}"),
     }
 }
 

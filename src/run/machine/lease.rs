@@ -8,7 +8,7 @@ use super::{Action, Machine, Phase, command::Refusal};
 use crate::{
     clock::Tick,
     exit::Code,
-    protocol::{Denial, Event, NodeView, RefusalKind, Verdict},
+    protocol::{Denial, Event, NodeView, Verdict},
     ui::{Notice, OnLost, Reason},
 };
 
@@ -147,7 +147,8 @@ impl Machine {
     fn denied(&mut self, denial: Denial, now: Tick) {
         let code = match denial.verdict {
             Verdict::Held | Verdict::Contended => self.rules.conflict_exit_code,
-            Verdict::Unavailable if rights_are_missing(&denial.nodes) => Code::Refused.number(),
+            Verdict::NotOurs => Code::Lost.number(),
+            Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
             Verdict::Unavailable | Verdict::TooSlow => Code::Unavailable.number(),
         };
         // The verdict is out at once; the clean-up behind it needs no words.
@@ -175,14 +176,4 @@ impl Machine {
             Phase::Running | Phase::Leftover => self.say(Notice::NodesGone),
         }
     }
-}
-
-/// Whether so many nodes refuse our credentials or rights that no quorum is possible.
-fn rights_are_missing(nodes: &[NodeView]) -> bool {
-    let quorum = nodes.len() / 2 + 1;
-    let refusing = nodes
-        .iter()
-        .filter(|view| matches!(view, NodeView::Refused(why) if why.kind == RefusalKind::Rights))
-        .count();
-    refusing > 0 && nodes.len() - refusing < quorum
 }
