@@ -37,6 +37,22 @@ fn rule_36_stopped_run_loses_its_whole_tree_before_the_validity_ends() {
     assert_eq!(run.finish().code(), Some(79));
 }
 
+/// The guardian has nothing to wake for while the lock is waited for, so it must be woken.
+#[test]
+fn rule_36_stop_after_a_long_wait_for_the_lock_is_noticed_too() {
+    let lock = Lock::new();
+    lock.make("slow");
+    let run = lock.sh(TREE).opt("ttl=1s").start();
+    run.guardian();
+    std::thread::sleep(Duration::from_millis(300));
+    lock.remove("slow");
+    let pids = [lock.number("leader"), lock.number("escaped")];
+    run.send(Signal::STOP);
+    wait_for("the end of the tree", || dead(&pids));
+    run.send(Signal::CONT);
+    assert_eq!(run.finish().code(), Some(79));
+}
+
 #[test]
 fn rule_36_nested_runs_die_with_the_outer_one() {
     let lock = Lock::new();
@@ -170,22 +186,24 @@ fn older_children_are_neither_signalled_nor_waited_for() {
 }
 
 #[test]
-fn older_children_survive_a_killed_run_too() {
-    let lock = Lock::new();
-    let run = lock
-        .sh("echo $$ >$D/leader; while :; do sleep .01; done")
-        .under(&[
-            "sh",
-            "-c",
-            "sleep 600 & echo $! >$D/older; exec \"$@\"",
-            "sh",
-        ])
-        .opt("ttl=30s")
-        .start();
-    let (leader, older) = (lock.number("leader"), lock.number("older"));
-    let guardian = run.guardian();
-    run.send(Signal::KILL);
-    wait_for("the end of both", || dead(&[leader, guardian]));
-    assert!(alive(older));
-    send(older, Signal::KILL);
+fn older_children_survive_a_killed_or_stopped_run_too() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let lock = Lock::new();
+        let run = lock
+            .sh("echo $$ >$D/leader; while :; do sleep .01; done")
+            .under(&[
+                "sh",
+                "-c",
+                "sleep 600 & echo $! >$D/older; exec \"$@\"",
+                "sh",
+            ])
+            .opt("ttl=500ms")
+            .start();
+        let (leader, older) = (lock.number("leader"), lock.number("older"));
+        run.send(signal);
+        wait_for("the end of the command", || dead(&[leader]));
+        drop(run);
+        assert!(alive(older));
+        send(older, Signal::KILL);
+    }
 }

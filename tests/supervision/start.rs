@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Lock, bit, input, status_field, wait_for};
+use crate::support::{Lock, Running, bit, input, status_field, wait_for};
 
 /// Without the real-time signals, of which env(1) cannot reset all that a test's caller may ignore.
 fn named(set: u64) -> u64 {
@@ -94,6 +94,20 @@ fn rule_4_inherited_ignore_is_respected() {
 }
 
 #[test]
+fn rule_4_ignored_signal_does_not_end_the_wait_either() {
+    let lock = Lock::new();
+    lock.make("slow");
+    let run = lock
+        .sh("exit 7")
+        .under(&["env", "--ignore-signal=HUP"])
+        .start();
+    wait_for_handlers(&run);
+    run.send(Signal::HUP);
+    lock.remove("slow");
+    assert_eq!(run.finish().code(), Some(7));
+}
+
+#[test]
 fn rule_5_sigpipe_is_as_our_caller_left_it() {
     let lock = Lock::new();
     let done = lock.sh("yes | head -1; :").finish();
@@ -178,18 +192,21 @@ fn rule_8_closed_standard_descriptors_stay_closed() {
     assert_eq!(closed("", "0"), Some(0));
 }
 
+/// SIGCHLD is the last one that gets a handler.
+fn wait_for_handlers(run: &Running) {
+    wait_for("the handlers", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", run.pid())).ok()?;
+        (status_field(&status, "SigCgt") & bit(libc::SIGCHLD) != 0).then_some(())
+    });
+}
+
 #[test]
 fn rule_9_signals_end_the_wait_for_the_lock() {
     for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
         let lock = Lock::new();
         lock.make("slow");
         let run = lock.sh("touch $D/ran").start();
-        run.guardian();
-        // The handlers are there when the mask is open and TERM is caught.
-        wait_for("the handlers", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", run.pid())).ok()?;
-            (status_field(&status, "SigCgt") & bit(libc::SIGCHLD) != 0).then_some(())
-        });
+        wait_for_handlers(&run);
         run.send(signal);
         assert_eq!(run.finish().signal(), Some(signal.as_raw()));
         assert!(!lock.has("ran") && !lock.held());

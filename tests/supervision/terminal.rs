@@ -186,3 +186,16 @@ fn rule_50_closed_terminal_leaves_no_command_and_no_lock() {
         lock.wait_for_file("released");
     }
 }
+
+/// An interactive shell takes its terminal back by itself; a script does not.
+#[test]
+fn rule_41_script_has_the_terminal_again_afterwards() {
+    for command in ["true", "/no/such"] {
+        let lock = Lock::new();
+        let script = format!("$RUN $D group=handover -- {command}; read x; echo GOT=$x");
+        let mut terminal = Terminal::with(&lock, &["bash", "-c", &script]);
+        lock.wait_for_file("released");
+        terminal.write("hello\n");
+        terminal.wait_for("GOT=hello");
+    }
+}
