@@ -22,7 +22,9 @@ use redlock::{
     clock::{BootClock, Clock},
     exit::Exit,
     protocol::{Denial, Event, Limits, NodeView, Timing, Token, Ttl, Verdict},
-    run::{Facts, GuardianChoice, Leftover, Lock, Notice, OnLost, ParentDeath, RunPlan, Say, run},
+    run::{Lock, run},
+    settings::{Facts, GuardianChoice, Leftover, ParentDeath, RunPlan},
+    ui::{Notice, OnLost, Say},
     wake::Sender,
 };
 
@@ -67,10 +69,7 @@ fn live(dir: &Path, timing: Timing, events: &Sender<Event>, orders: &mpsc::Recei
         if held.exists() {
             let _ = fs::rename(&held, released);
         }
-        events.send(Event::Settled {
-            untold: Vec::new(),
-            at_most: Duration::ZERO,
-        });
+        events.send(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO });
     };
     let first_look = BootClock.now();
     while is("slow") {
@@ -178,11 +177,7 @@ fn main() {
     plan.timing = timing(ttl, &limits);
     plan.facts.ttl = ttl;
     plan.command = args.collect::<Vec<OsString>>();
-    let exit = run(
-        &plan,
-        |events| start(&dir, plan.timing, events),
-        &mut Stderr,
-    );
+    let exit = run(&plan, |events| start(&dir, plan.timing, events), &mut Stderr);
     let status = match exit {
         Exit::Status(status) => status,
         Exit::Signal(signal) => child::die_of(signal),

@@ -1,7 +1,7 @@
 //! Time as the lock sees it: a clock that also counts the time a machine was suspended.
 //!
 //! A lease runs out on the nodes whether or not this machine sleeps, so the deadline is judged by
-//! `CLOCK_BOOTTIME` (clock_gettime(2)). `std::time::Instant` is `CLOCK_MONOTONIC`, which stops in
+//! `CLOCK_BOOTTIME` (see `clock_gettime(2)`). `std::time::Instant` is `CLOCK_MONOTONIC`, which stops in
 //! suspend, and must not be used for anything that decides about a lock.
 
 use std::time::Duration;
@@ -70,10 +70,7 @@ mod tests {
     fn arithmetic_saturates_at_both_ends() {
         let start = Tick::default();
         assert_eq!(start.before(Duration::from_secs(1)), start);
-        assert_eq!(
-            start.since(start.after(Duration::from_secs(1))),
-            Duration::ZERO
-        );
+        assert_eq!(start.since(start.after(Duration::from_secs(1))), Duration::ZERO);
         let end = Tick::from_boot(Duration::MAX);
         assert_eq!(end.after(Duration::from_secs(1)), end);
     }

@@ -65,26 +65,14 @@ pub struct Row {
 
 /// Every exit code of our own, in ascending order. Any other status is the command's.
 pub const TABLE: &[Row] = &[
-    Row {
-        code: Code::Success,
-        meaning: "success",
-    },
-    Row {
-        code: Code::Warning,
-        meaning: "doctor --strict found a warning",
-    },
-    Row {
-        code: Code::Usage,
-        meaning: "usage: the command line is wrong",
-    },
+    Row { code: Code::Success, meaning: "success" },
+    Row { code: Code::Warning, meaning: "doctor --strict found a warning" },
+    Row { code: Code::Usage, meaning: "usage: the command line is wrong" },
     Row {
         code: Code::Unavailable,
         meaning: "no quorum of nodes could be had (unreachable, loading, out of memory, read-only)",
     },
-    Row {
-        code: Code::Busy,
-        meaning: "held by somebody else, or the wait ran out (-E changes it)",
-    },
+    Row { code: Code::Busy, meaning: "held by somebody else, or the wait ran out (-E changes it)" },
     Row {
         code: Code::Refused,
         meaning: "NOAUTH, WRONGPASS or NOPERM on so many nodes that no quorum is possible",
@@ -97,26 +85,11 @@ pub const TABLE: &[Row] = &[
         code: Code::Lost,
         meaning: "the lock was lost while the command ran, or a token does not hold it",
     },
-    Row {
-        code: Code::TimedOut,
-        meaning: "--max-runtime: the command was ended by TERM",
-    },
-    Row {
-        code: Code::Failure,
-        meaning: "redlock itself failed",
-    },
-    Row {
-        code: Code::NotExecutable,
-        meaning: "the command cannot be executed",
-    },
-    Row {
-        code: Code::NotFound,
-        meaning: "the command was not found",
-    },
-    Row {
-        code: Code::Killed,
-        meaning: "--max-runtime or --max-stopped: the command needed KILL",
-    },
+    Row { code: Code::TimedOut, meaning: "--max-runtime: the command was ended by TERM" },
+    Row { code: Code::Failure, meaning: "redlock itself failed" },
+    Row { code: Code::NotExecutable, meaning: "the command cannot be executed" },
+    Row { code: Code::NotFound, meaning: "the command was not found" },
+    Row { code: Code::Killed, meaning: "--max-runtime or --max-stopped: the command needed KILL" },
 ];
 
 #[cfg(test)]
@@ -125,11 +98,7 @@ mod tests {
 
     #[test]
     fn table_is_sorted_and_without_duplicates() {
-        assert!(
-            TABLE
-                .windows(2)
-                .all(|pair| pair[0].code.number() < pair[1].code.number())
-        );
+        assert!(TABLE.windows(2).all(|pair| pair[0].code.number() < pair[1].code.number()));
     }
 
     #[test]

@@ -22,28 +22,21 @@ use crate::clock::Tick;
 pub fn channel<T>() -> io::Result<(Sender<T>, Receiver<T>)> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (queue, inbox) = mpsc::channel();
-    Ok((
-        Sender {
-            queue,
-            bell: Arc::clone(&bell),
-        },
-        Receiver { inbox, bell },
-    ))
+    Ok((Sender { queue, bell: Bell(Arc::clone(&bell)) }, Receiver { inbox, bell }))
 }
 
 /// The end that any thread may keep a copy of.
 #[derive(Debug)]
 pub struct Sender<T> {
+    // The order counts: fields are dropped from the first to the last, and the receiver must not
+    // wake before this one is gone, or it would find the channel whole and sleep for ever.
     queue: mpsc::Sender<T>,
-    bell: Arc<OwnedFd>,
+    bell: Bell,
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self {
-            queue: self.queue.clone(),
-            bell: Arc::clone(&self.bell),
-        }
+        Self { queue: self.queue.clone(), bell: self.bell.clone() }
     }
 }
 
@@ -51,20 +44,24 @@ impl<T> Sender<T> {
     /// Queues `message` and wakes the receiver. A receiver that is gone needs no messages.
     pub fn send(&self, message: T) {
         if self.queue.send(message).is_ok() {
-            self.ring();
+            self.bell.ring();
         }
-    }
-
-    /// Wakes the receiver without a message.
-    fn ring(&self) {
-        // The counter can only be full when the receiver is woken already.
-        let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
     }
 }
 
-impl<T> Drop for Sender<T> {
-    /// The receiver wakes to find that nobody is left, even when the thread that had this end
-    /// panicked.
+/// What wakes the receiver. It also rings when it goes away, so that the receiver finds out that
+/// nobody is left, even when the thread that had this end panicked.
+#[derive(Clone, Debug)]
+struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    fn ring(&self) {
+        // The counter can only be full when the receiver is woken already.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Bell {
     fn drop(&mut self) {
         self.ring();
     }
@@ -98,7 +95,7 @@ impl<T> AsFd for Receiver<T> {
 }
 
 /// A timer that fires at a [`Tick`], also when the machine was suspended at that time: then at
-/// once after it wakes (timerfd_create(2), `CLOCK_BOOTTIME`).
+/// once after it wakes (`timerfd_create(2)`, `CLOCK_BOOTTIME`).
 #[derive(Debug)]
 pub struct Alarm {
     timer: OwnedFd,
@@ -108,17 +105,12 @@ impl Alarm {
     /// An alarm that is not set.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Self {
-            timer: timerfd_create(TimerfdClockId::Boottime, flags)?,
-        })
+        Ok(Self { timer: timerfd_create(TimerfdClockId::Boottime, flags)? })
     }
 
     /// Makes the descriptor readable from `at` on; never for `None`. Replaces what was set.
     pub fn set(&self, at: Option<Tick>) -> io::Result<()> {
-        let off = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let off = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = at.map_or(off, |tick| {
             let time = tick.since_boot();
             Timespec {
@@ -127,10 +119,7 @@ impl Alarm {
                 tv_nsec: i64::from(time.subsec_nanos().max(1)),
             }
         });
-        let timer = Itimerspec {
-            it_interval: off,
-            it_value,
-        };
+        let timer = Itimerspec { it_interval: off, it_value };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer)?;
         Ok(())
     }
@@ -153,10 +142,7 @@ mod tests {
 
     fn readable(fd: &impl AsFd) -> bool {
         let mut fds = [PollFd::new(fd, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut fds, Some(&now)).unwrap() == 1
     }
 
@@ -184,6 +170,18 @@ mod tests {
         drop(sender);
         assert!(readable(&receiver));
         assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    }
+
+    #[test]
+    fn receiver_is_not_woken_before_the_end_can_be_seen() {
+        for _ in 0..2000 {
+            let (sender, receiver) = channel::<()>().unwrap();
+            let thread = std::thread::spawn(move || drop(sender));
+            wait(&receiver);
+            receiver.hush();
+            assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+            thread.join().unwrap();
+        }
     }
 
     #[test]

@@ -8,10 +8,7 @@ use super::sys::{self, Disposition, Mask};
 /// Dies of `signal`, without a core file that would overwrite the command's own. Returns only
 /// where that is impossible (as process 1 of a pid namespace): the status to exit with instead.
 pub fn die_of(signal: i32) -> u8 {
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     sys::set_disposition(signal, Disposition::Default);

@@ -94,14 +94,7 @@ impl Guardian {
         // may allocate.
         let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
         match i32::try_from(pid) {
-            Ok(0) => Watch {
-                page,
-                pipe: read,
-                redlock,
-                run: run.as_bytes(),
-                older,
-            }
-            .live(),
+            Ok(0) => Watch { page, pipe: read, redlock, run: run.as_bytes(), older }.live(),
             Ok(pid) => Ok(Self {
                 pid: Pid::from_raw(pid).ok_or_else(io::Error::last_os_error)?,
                 page,
@@ -239,10 +232,8 @@ impl Watch<'_> {
                 let _ = alarm.set(look);
                 alarm_at = look;
             }
-            let mut fds = [
-                PollFd::new(&self.pipe, PollFlags::IN),
-                PollFd::new(alarm, PollFlags::IN),
-            ];
+            let mut fds =
+                [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(alarm, PollFlags::IN)];
             let _ = poll(&mut fds, None);
         }
     }
@@ -326,10 +317,7 @@ impl Watch<'_> {
             .cloned()
             .collect();
         let mut next = 0;
-        while let Some(parent) = found
-            .get(next)
-            .map(|process| process.pid.as_raw_nonzero().get())
-        {
+        while let Some(parent) = found.get(next).map(|process| process.pid.as_raw_nonzero().get()) {
             next += 1;
             let children: Vec<Stat> = all
                 .iter()

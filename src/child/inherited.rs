@@ -55,11 +55,7 @@ impl Inherited {
         if at_entry & SIGPIPE_IGNORED != 0 {
             ignored |= bit(libc::SIGPIPE);
         }
-        Self {
-            mask: Mask::current(),
-            ignored,
-            closed: at_entry & 0b111,
-        }
+        Self { mask: Mask::current(), ignored, closed: at_entry & 0b111 }
     }
 
     /// Whether our caller ignored `signal`.
@@ -84,11 +80,8 @@ impl Inherited {
     /// handlers of ours must not run here; they are unblocked at the end.
     pub(super) fn restore(&self, changed: &[i32]) {
         for &signal in changed {
-            let disposition = if self.ignores(signal) {
-                Disposition::Ignore
-            } else {
-                Disposition::Default
-            };
+            let disposition =
+                if self.ignores(signal) { Disposition::Ignore } else { Disposition::Default };
             sys::set_disposition(signal, disposition);
         }
         for fd in 0..3 {

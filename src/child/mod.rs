@@ -6,6 +6,7 @@
     reason = "fork, exec, shared memory and signal dispositions have no safe form"
 )]
 
+pub mod belt;
 mod die;
 mod guardian;
 mod inherited;

@@ -111,8 +111,7 @@ pub fn children(pid: Pid) -> Option<Vec<Pid>> {
         // A thread can end between the two calls; its children have moved to another by then.
         match fs::read_to_string(task.path().join("children")) {
             Ok(list) => found.extend(
-                list.split_ascii_whitespace()
-                    .filter_map(|pid| Pid::from_raw(pid.parse().ok()?)),
+                list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)),
             ),
             Err(_) if task.path().join("stat").exists() => return None,
             Err(_) => {}
@@ -159,15 +158,9 @@ mod tests {
 
     #[test]
     fn process_that_took_over_a_number_is_not_signalled() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let stale = Stat {
-            start: 1,
-            ..Stat::of(pid).unwrap()
-        };
+        let stale = Stat { start: 1, ..Stat::of(pid).unwrap() };
         let error = stale.signal(libc::SIGKILL).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
         assert!(Stat::of(pid).unwrap().is_alive());

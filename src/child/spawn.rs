@@ -55,12 +55,7 @@ pub struct Spawned {
 /// No process could be had, or a word holds a NUL byte.
 pub fn spawn(launch: &Launch<'_>) -> io::Result<Spawned> {
     let words = strings(launch.command.iter().map(|word| word.as_bytes().to_vec()))?;
-    let variables = strings(
-        launch
-            .environment
-            .iter()
-            .map(|(name, value)| entry(name, value)),
-    )?;
+    let variables = strings(launch.environment.iter().map(|(name, value)| entry(name, value)))?;
     let argv = pointers(&words);
     let envp = pointers(&variables);
     let mut newborn = Newborn {
@@ -107,17 +102,11 @@ fn entry(name: &OsStr, value: &OsStr) -> Vec<u8> {
 }
 
 fn strings(words: impl Iterator<Item = Vec<u8>>) -> io::Result<Vec<CString>> {
-    words
-        .map(|word| CString::new(word).map_err(io::Error::from))
-        .collect()
+    words.map(|word| CString::new(word).map_err(io::Error::from)).collect()
 }
 
 fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
-    words
-        .iter()
-        .map(|word| word.as_ptr())
-        .chain([ptr::null()])
-        .collect()
+    words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
 }
 
 /// What the new process works with. All of it is laid out before, since it must not allocate.
@@ -159,11 +148,7 @@ extern "C" fn become_command(newborn: *mut libc::c_void) -> libc::c_int {
     // SAFETY: both arrays hold pointers to NUL-terminated strings that outlive this process's
     // use, and end with a null pointer; there is at least one word.
     unsafe {
-        libc::execvpe(
-            newborn.argv[0],
-            newborn.argv.as_ptr(),
-            newborn.envp.as_ptr(),
-        );
+        libc::execvpe(newborn.argv[0], newborn.argv.as_ptr(), newborn.envp.as_ptr());
     }
     newborn.errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     sys::exit_now(127)

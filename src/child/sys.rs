@@ -11,11 +11,7 @@ fn raw(pid: Pid) -> libc::pid_t {
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Sends `signal` (any number, real-time ones too) to one process.

@@ -41,17 +41,8 @@ pub fn older() -> Vec<Pid> {
     if sys::wait(Whom::Any, peek).is_err() {
         return Vec::new();
     }
-    let nobody = Tree {
-        me: getpid(),
-        leader: None,
-        not_ours: Vec::new(),
-        older: true,
-    };
-    nobody
-        .descendants()
-        .iter()
-        .map(|process| process.pid)
-        .collect()
+    let nobody = Tree { me: getpid(), leader: None, not_ours: Vec::new(), older: true };
+    nobody.descendants().iter().map(|process| process.pid).collect()
 }
 
 /// Everything below us but the guardian and the processes that were there before.
@@ -128,11 +119,7 @@ impl Tree {
 
     /// With older children about, ECHILD will not come: looks whether anything else is there.
     fn look_closely(&self) -> Left {
-        if self.descendants().is_empty() {
-            Left::Nothing
-        } else {
-            Left::Something
-        }
+        if self.descendants().is_empty() { Left::Nothing } else { Left::Something }
     }
 
     /// What is alive of the command, as far as one look can tell.

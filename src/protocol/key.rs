@@ -26,17 +26,10 @@ impl fmt::Display for KeyError {
         match self {
             Self::Empty => write!(f, "a key needs at least one byte"),
             Self::TooLong(length) => {
-                write!(
-                    f,
-                    "a key has at most {} bytes, this one has {length}",
-                    Key::MAX
-                )
+                write!(f, "a key has at most {} bytes, this one has {length}", Key::MAX)
             }
             Self::Reserved => {
-                write!(
-                    f,
-                    "keys that begin with 'redlock:' are kept for redlock's own data"
-                )
+                write!(f, "keys that begin with 'redlock:' are kept for redlock's own data")
             }
         }
     }
@@ -61,10 +54,7 @@ impl Key {
         if name.starts_with(Self::RESERVED) {
             return Err(KeyError::Reserved);
         }
-        Ok(Self {
-            full: [prefix.as_bytes(), name].concat(),
-            prefix: prefix.len(),
-        })
+        Ok(Self { full: [prefix.as_bytes(), name].concat(), prefix: prefix.len() })
     }
 
     /// The name as the user gave it.

@@ -2,15 +2,24 @@
 //! knows a socket, a thread, a clock, the redis crate or the command line, which is what lets a
 //! simulator drive it through millions of histories.
 
+mod attempt;
+mod hold;
 mod holder;
 mod key;
+mod lease;
+mod link;
+mod random;
 mod request;
 mod session;
 mod timing;
 mod token;
+mod views;
+mod wait;
 
-pub use holder::{Holder, identity};
+pub use holder::Holder;
 pub use key::{Key, KeyError};
+pub use lease::{Lease, quorum};
+pub use link::Links;
 pub use request::{
     ConnId, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Trouble,
 };

@@ -90,6 +90,13 @@ pub struct Refusal {
     pub text: String,
 }
 
+impl Refusal {
+    /// Whether only somebody who grants rights can mend it.
+    pub fn is_about_rights(&self) -> bool {
+        self.kind == RefusalKind::Rights
+    }
+}
+
 /// The refusals that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefusalKind {

@@ -4,7 +4,14 @@
 use std::time::Duration;
 
 use super::{
-    ConnId, Holder, Key, LinkEvent, NodeIndex, Obstacle, Refusal, Request, Timing, Token, Trouble,
+    ConnId, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request, Timing, Token,
+    Trouble,
+    attempt::{Attempt, Desk, Outcome},
+    hold::{Finding, Hold},
+    link::{Ask, Heard, Links, Sent},
+    random::Random,
+    views::Views,
+    wait::{Wait, Waking},
 };
 use crate::clock::Tick;
 
@@ -34,8 +41,6 @@ pub enum Patience {
 
 /// Everything a session needs to know.
 pub struct Contract {
-    /// The keys, all or nothing; sorted, without duplicates.
-    pub keys: Vec<Key>,
     /// How many nodes the list has.
     pub nodes: usize,
     /// What the value says about us.
@@ -81,7 +86,8 @@ pub enum Event {
     },
     /// The end of the validity moved (later, or earlier when nodes proved that they lost the key).
     Validity(Tick),
-    /// So many nodes proved that the lock is not there that it is lost for certain.
+    /// So many nodes proved that the lock is not there that it is lost for certain. This is what
+    /// is known of each node.
     Lost(Vec<NodeView>),
     /// The attempt ended without the lock. Its clean-up goes on until [`Event::Settled`].
     Denied(Denial),
@@ -105,13 +111,21 @@ pub enum Note {
     Outage(Denial),
     /// A quorum answers again.
     Recovered,
-    /// An extension round ended: so many nodes carry the lock, of so many.
-    Extended {
-        /// Nodes that confirmed this round.
+    /// All answers to the acquisition are in, or overdue.
+    Acquired {
+        /// Nodes that carry the lock.
         nodes: usize,
     },
-    /// An extension round missed its quorum.
-    ExtensionFailed(Vec<NodeView>),
+    /// An extension round ended with a quorum.
+    Extended {
+        /// Nodes that confirmed it.
+        nodes: usize,
+    },
+    /// An extension round missed its quorum. No loss yet: the lock is ours until its validity ends.
+    ExtensionFailed {
+        /// Nodes that confirmed it.
+        nodes: usize,
+    },
 }
 
 /// Why the lock could not be had.
@@ -155,38 +169,389 @@ pub enum NodeView {
     Troubled(Trouble),
 }
 
+/// What goes on now.
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Trying(Attempt),
+    Waiting(Wait),
+    Holding(Hold),
+    /// Releases are under way, until then at the latest.
+    Settling {
+        until: Tick,
+    },
+    Over,
+}
+
 /// The state of one lock. Every method takes the present time and leaves actions in the queue that
 /// [`Session::actions`] empties.
 pub struct Session {
-    _private: (),
+    nodes: usize,
+    holder: Holder,
+    timing: Timing,
+    patience: Patience,
+    strategy: Strategy,
+    random: Random,
+    links: Links,
+    views: Views,
+    phase: Phase,
+    started: Tick,
+    outage_since: Option<Tick>,
 }
 
 impl Session {
+    /// The longest time that a release may take.
+    pub const RELEASE_BOUND: Duration = Duration::from_secs(1);
+
     /// A session that has not started.
-    pub fn new(_contract: Contract) -> Self {
-        Self { _private: () }
+    pub fn new(contract: Contract) -> Self {
+        let Contract { nodes, holder, timing, patience, strategy, random } = contract;
+        Self {
+            nodes,
+            holder,
+            timing,
+            patience,
+            strategy,
+            random: Random::new(random),
+            links: Links::new(nodes, timing),
+            views: Views::new(nodes),
+            phase: Phase::Idle,
+            started: Tick::default(),
+            outage_since: None,
+        }
     }
 
     /// Starts to acquire.
-    pub fn start(&mut self, _now: Tick) {}
+    pub fn start(&mut self, now: Tick) {
+        self.started = now;
+        self.attempt(now);
+    }
 
     /// Something happened on a connection.
-    pub fn handle(&mut self, _conn: ConnId, _event: LinkEvent, _now: Tick) {}
+    pub fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+        if let Some(heard) = self.links.handle(conn, event, now) {
+            self.hear(heard, now);
+        }
+        self.step(now);
+    }
 
-    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless).
-    pub fn wake(&mut self, _now: Tick) {}
+    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless), and
+    /// after everything that happened until now was handled: only then a missing answer is one.
+    pub fn wake(&mut self, now: Tick) {
+        for heard in self.links.overdue(now) {
+            self.hear(heard, now);
+        }
+        self.step(now);
+    }
+
+    fn step(&mut self, now: Tick) {
+        match &mut self.phase {
+            Phase::Idle | Phase::Over => {}
+            Phase::Trying(_) => self.step_attempt(now),
+            Phase::Waiting(_) => self.step_wait(now),
+            Phase::Holding(hold) => {
+                let findings = hold.step(&mut self.links, &self.timing, now);
+                self.report(findings);
+            }
+            Phase::Settling { until } => {
+                if now >= *until || !self.links.awaits_release() {
+                    self.settled(now);
+                }
+            }
+        }
+    }
 
     /// The owner wants to end it: gives the attempt up, or releases the lock. Ends in
     /// [`Event::Settled`].
-    pub fn stop(&mut self, _now: Tick) {}
+    pub fn stop(&mut self, now: Tick) {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle | Phase::Waiting(_) => self.settle(now),
+            Phase::Trying(attempt) => {
+                self.links.release(attempt.token(), false, now);
+                self.settle(now);
+            }
+            Phase::Holding(hold) => {
+                if hold.is_first_round() {
+                    self.tell(Event::Note(Note::Acquired { nodes: hold.nodes() }));
+                }
+                self.links.release(hold.token(), true, now);
+                self.settle(now);
+            }
+            ending @ (Phase::Settling { .. } | Phase::Over) => self.phase = ending,
+        }
+    }
 
     /// When [`Session::wake`] is due.
     pub fn deadline(&self) -> Option<Tick> {
-        None
+        let phase = match &self.phase {
+            Phase::Idle | Phase::Over => return None,
+            Phase::Trying(attempt) => attempt.deadline(&self.timing),
+            Phase::Waiting(wait) => Some(wait.deadline()),
+            Phase::Holding(hold) => hold.deadline(),
+            Phase::Settling { until } => Some(*until),
+        };
+        let patience = match self.phase {
+            Phase::Trying(_) | Phase::Waiting(_) => self.out_of_patience(),
+            _ => None,
+        };
+        phase.into_iter().chain(patience).chain(self.links.deadline()).min()
     }
 
     /// Takes the actions that have gathered, in order.
     pub fn actions(&mut self) -> Vec<Action> {
-        Vec::new()
+        std::mem::take(self.links.actions())
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.links.actions().push(Action::Tell(event));
+    }
+
+    /// Runs `work` on the attempt with everything it needs.
+    fn with_attempt<T>(
+        &mut self,
+        now: Tick,
+        work: impl FnOnce(&mut Attempt, &mut Desk<'_>) -> T,
+    ) -> Option<T> {
+        let value = valuer(&self.holder, now.since(self.started));
+        let mut desk = Desk {
+            links: &mut self.links,
+            views: &mut self.views,
+            random: &mut self.random,
+            timing: &self.timing,
+            value: &value,
+            now,
+        };
+        match &mut self.phase {
+            Phase::Trying(attempt) => Some(work(attempt, &mut desk)),
+            _ => None,
+        }
+    }
+
+    fn attempt(&mut self, now: Tick) {
+        let value = valuer(&self.holder, now.since(self.started));
+        let mut desk = Desk {
+            links: &mut self.links,
+            views: &mut self.views,
+            random: &mut self.random,
+            timing: &self.timing,
+            value: &value,
+            now,
+        };
+        self.phase = Phase::Trying(Attempt::start(self.nodes, self.strategy, &mut desk));
+    }
+
+    fn hear(&mut self, heard: Heard, now: Tick) {
+        match heard {
+            Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
+            Heard::Broken { node, trouble, opened } => {
+                // A node that voted for us keeps its vote until its time runs out.
+                if *self.views.of(node) != NodeView::Ours {
+                    self.views.set(node, NodeView::Troubled(trouble));
+                }
+                match &mut self.phase {
+                    Phase::Trying(attempt) => attempt.failed(node),
+                    Phase::Waiting(wait) => wait.failed(node),
+                    Phase::Holding(hold) => hold.failed(node, opened, &self.timing, now),
+                    Phase::Idle | Phase::Settling { .. } | Phase::Over => {}
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, node: NodeIndex, sent: Sent, reply: &Reply, now: Tick) {
+        match &mut self.phase {
+            Phase::Trying(_) => {
+                self.with_attempt(now, |attempt, desk| attempt.answer(node, sent, reply, desk));
+            }
+            Phase::Waiting(wait) => {
+                if sent.ask == Ask::Look {
+                    self.views.learn(node, reply, now);
+                    match reply {
+                        Reply::Refused(_) => wait.failed(node),
+                        _ => wait.answer(node),
+                    }
+                }
+            }
+            Phase::Holding(hold) => {
+                let findings = hold.answer(node, sent, reply, &self.timing, now);
+                if !matches!(sent.ask, Ask::Release(_)) {
+                    self.views.learn(node, reply, now);
+                }
+                self.report(findings);
+            }
+            Phase::Idle | Phase::Settling { .. } | Phase::Over => {}
+        }
+    }
+
+    fn report(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            let event = match finding {
+                Finding::Validity(validity) => Event::Validity(validity),
+                Finding::Lost => Event::Lost(self.views.all()),
+                Finding::Note(note) => Event::Note(note),
+            };
+            self.tell(event);
+        }
+    }
+
+    fn step_attempt(&mut self, now: Tick) {
+        let outcome = self.with_attempt(now, Attempt::step).flatten();
+        match outcome {
+            Some(Outcome::Acquired) => self.acquired(now),
+            Some(Outcome::Denied(verdict)) => self.denied(verdict, now),
+            None => {
+                if self.out_of_patience().is_some_and(|at| now >= at) {
+                    let verdict = match &self.phase {
+                        Phase::Trying(attempt) => attempt.verdict(&self.views),
+                        _ => return,
+                    };
+                    self.denied(verdict, now);
+                }
+            }
+        }
+    }
+
+    fn acquired(&mut self, now: Tick) {
+        let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return;
+        };
+        let (token, lease) = (attempt.token(), attempt.lease().clone());
+        self.recovered();
+        let nodes = lease.nodes();
+        let validity = lease.validity().unwrap_or(now);
+        let waited = now.since(self.started);
+        let hold = Hold::start(token, lease, &self.links, &self.views, &self.timing, now);
+        self.phase = Phase::Holding(hold);
+        self.tell(Event::Acquired { token, validity, nodes, waited });
+        self.step(now);
+    }
+
+    /// An attempt ended without the lock: its votes are given back, and we wait or give up.
+    fn denied(&mut self, verdict: Verdict, now: Tick) {
+        let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return;
+        };
+        let denial = self.denial(verdict, now);
+        self.links.release(attempt.token(), false, now);
+        if self.is_final(verdict, now) {
+            self.tell(Event::Denied(denial));
+            self.settle(now);
+            return;
+        }
+        self.note(denial, now);
+        self.sleep(verdict, attempt.trip(), now);
+    }
+
+    /// Whether a verdict ends the session.
+    fn is_final(&mut self, verdict: Verdict, now: Tick) -> bool {
+        let answered = matches!(verdict, Verdict::Held | Verdict::Contended);
+        if answered {
+            self.recovered();
+        }
+        // What only an operator can mend is not waited for.
+        if !answered && self.views.is_forbidden() {
+            return true;
+        }
+        match self.patience {
+            Patience::NoWait => true,
+            Patience::Within(limit) => now >= self.started.after(limit),
+            Patience::Forever { outage } => {
+                !answered && now.since(*self.outage_since.get_or_insert(now)) >= outage
+            }
+        }
+    }
+
+    /// When patience ends, whatever is going on then.
+    fn out_of_patience(&self) -> Option<Tick> {
+        match self.patience {
+            Patience::NoWait => None,
+            Patience::Within(limit) => Some(self.started.after(limit)),
+            Patience::Forever { outage } => self.outage_since.map(|since| since.after(outage)),
+        }
+    }
+
+    fn recovered(&mut self) {
+        if self.outage_since.take().is_some() {
+            self.tell(Event::Note(Note::Recovered));
+        }
+    }
+
+    /// Says what we wait for.
+    fn note(&mut self, denial: Denial, now: Tick) {
+        let note = match denial.verdict {
+            Verdict::Held | Verdict::Contended => Note::Waiting(denial),
+            Verdict::Unavailable | Verdict::TooSlow => {
+                self.outage_since.get_or_insert(now);
+                Note::Outage(denial)
+            }
+        };
+        self.tell(Event::Note(note));
+    }
+
+    fn denial(&self, verdict: Verdict, now: Tick) -> Denial {
+        Denial { verdict, nodes: self.views.all(), waited: now.since(self.started) }
+    }
+
+    fn sleep(&mut self, verdict: Verdict, trip: Option<Duration>, now: Tick) {
+        let wait = Wait::start(self.nodes, verdict, trip, &self.views, &mut self.random, now);
+        self.phase = Phase::Waiting(wait);
+    }
+
+    fn step_wait(&mut self, now: Tick) {
+        let Phase::Waiting(wait) = &mut self.phase else {
+            return;
+        };
+        let waking = wait.step(&mut self.links, &mut self.views, &self.timing, now);
+        let (verdict, trip) = (wait.verdict(), wait.trip());
+        match waking {
+            Waking::NotYet => {
+                if self.out_of_patience().is_some_and(|at| now >= at) {
+                    let denial = self.denial(verdict, now);
+                    self.tell(Event::Denied(denial));
+                    self.settle(now);
+                }
+            }
+            Waking::Free => {
+                self.recovered();
+                self.attempt(now);
+                self.step(now);
+            }
+            Waking::Taken => {
+                let denial = self.denial(verdict, now);
+                if self.is_final(verdict, now) {
+                    self.tell(Event::Denied(denial));
+                    self.settle(now);
+                } else {
+                    self.note(denial, now);
+                    self.sleep(verdict, trip, now);
+                }
+            }
+        }
+    }
+
+    /// Waits for the answers to the releases, as long as they can be expected.
+    fn settle(&mut self, now: Tick) {
+        let bound = self.timing.node_timeout.min(Self::RELEASE_BOUND);
+        self.phase = Phase::Settling { until: now.after(bound) };
+        self.step(now);
+    }
+
+    fn settled(&mut self, now: Tick) {
+        self.phase = Phase::Over;
+        let rest = |from: Tick| from.after(self.timing.ttl).since(now);
+        let untold = self.links.untold().into_iter().map(|(node, from)| (node, rest(from)));
+        let untold: Vec<_> = untold.filter(|(_, rest)| !rest.is_zero()).collect();
+        let at_most = untold.iter().map(|(_, rest)| *rest).max().unwrap_or_default();
+        let untold = untold.into_iter().map(|(node, _)| node).collect();
+        self.tell(Event::Settled { untold, at_most });
+    }
+}
+
+/// Makes the value for a token. The holder's `since` was read when the session started.
+fn valuer(holder: &Holder, elapsed: Duration) -> impl Fn(Token) -> String + use<'_> {
+    let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    move |token| {
+        let since = holder.since.saturating_add(elapsed);
+        Holder { since, ..holder.clone() }.value(token)
     }
 }

@@ -66,7 +66,7 @@ pub struct Timing {
 }
 
 /// Why a ttl cannot work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimingError {
     /// Below [`Ttl::MIN`].
     TooShort {
@@ -81,7 +81,7 @@ pub enum TimingError {
         max: Duration,
     },
     /// One missed extension would already end the command.
-    Chain(Timing),
+    Chain(Box<Timing>),
 }
 
 impl fmt::Display for TimingError {
@@ -89,12 +89,7 @@ impl fmt::Display for TimingError {
         let show = humantime::format_duration;
         match self {
             Self::TooShort { ttl } => {
-                write!(
-                    f,
-                    "a ttl of {} is below the shortest, {}",
-                    show(*ttl),
-                    show(Ttl::MIN)
-                )
+                write!(f, "a ttl of {} is below the shortest, {}", show(*ttl), show(Ttl::MIN))
             }
             Self::TooLong { ttl, max } => write!(
                 f,
@@ -162,7 +157,7 @@ impl Timing {
         if (ttl / 3).saturating_add(timing.node_timeout) < room {
             Ok(timing)
         } else {
-            Err(TimingError::Chain(timing))
+            Err(TimingError::Chain(Box::new(timing)))
         }
     }
 
@@ -198,11 +193,7 @@ mod tests {
             assert_eq!(round(t.node_timeout), node, "node-timeout of {ttl}");
             assert_eq!(round(t.grace), grace, "grace of {ttl}");
             assert_eq!(round(t.margin), margin, "margin of {ttl}");
-            assert_eq!(
-                round(t.ttl - t.drift - t.grace - t.margin),
-                t1,
-                "T1 of {ttl}"
-            );
+            assert_eq!(round(t.ttl - t.drift - t.grace - t.margin), t1, "T1 of {ttl}");
         }
     }
 
@@ -217,18 +208,9 @@ mod tests {
     #[test]
     fn ttl_outside_its_bounds_is_refused() {
         let max = Duration::from_secs(60);
-        assert!(matches!(
-            Ttl::new(millis(99), max),
-            Err(TimingError::TooShort { .. })
-        ));
-        assert!(matches!(
-            Ttl::new(Duration::ZERO, max),
-            Err(TimingError::TooShort { .. })
-        ));
-        assert!(matches!(
-            Ttl::new(millis(60_001), max),
-            Err(TimingError::TooLong { .. })
-        ));
+        assert!(matches!(Ttl::new(millis(99), max), Err(TimingError::TooShort { .. })));
+        assert!(matches!(Ttl::new(Duration::ZERO, max), Err(TimingError::TooShort { .. })));
+        assert!(matches!(Ttl::new(millis(60_001), max), Err(TimingError::TooLong { .. })));
         assert!(Ttl::new(max, max).is_ok());
     }
 
@@ -241,10 +223,7 @@ mod tests {
     #[test]
     fn chain_that_leaves_no_room_for_one_extension_is_refused_with_its_numbers() {
         let ttl = Ttl::new(millis(3000), Ttl::DEFAULT_MAX).unwrap();
-        let limits = Limits {
-            grace: Some(millis(1700)),
-            ..Limits::default()
-        };
+        let limits = Limits { grace: Some(millis(1700)), ..Limits::default() };
         let error = Timing::new(ttl, &limits).unwrap_err();
         let text = error.to_string();
         for part in ["3s", "1s", "150ms", "32ms", "1s 700ms", "200ms"] {

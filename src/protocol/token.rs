@@ -21,9 +21,7 @@ impl Token {
 
     /// Reads a token as it is printed; `None` for anything but 36 characters of hyphenated hex.
     pub fn parse(text: &str) -> Option<Self> {
-        (text.len() == Self::LENGTH)
-            .then(|| Uuid::try_parse(text).ok().map(Self))
-            .flatten()
+        (text.len() == Self::LENGTH).then(|| Uuid::try_parse(text).ok().map(Self)).flatten()
     }
 
     /// The token that `value` begins with, when it is one of redlock's: bare, or followed by a
@@ -54,26 +52,15 @@ mod tests {
         assert_eq!(text.len(), Token::LENGTH);
         assert_eq!(Token::parse(&text), Some(token));
         assert_eq!(Token::of_value(text.as_bytes()), Some(token));
-        assert_eq!(
-            Token::of_value(format!("{text} {{}}").as_bytes()),
-            Some(token)
-        );
+        assert_eq!(Token::of_value(format!("{text} {{}}").as_bytes()), Some(token));
     }
 
     #[test]
     fn longer_words_and_other_values_are_no_tokens() {
         let text = Token::from_random(7).to_string();
-        for value in [
-            format!("{text}x"),
-            text[..35].to_owned(),
-            String::new(),
-            "x".repeat(36),
-        ] {
+        for value in [format!("{text}x"), text[..35].to_owned(), String::new(), "x".repeat(36)] {
             assert_eq!(Token::of_value(value.as_bytes()), None, "{value}");
         }
-        assert_eq!(
-            Token::parse(&Token::from_random(7).0.simple().to_string()),
-            None
-        );
+        assert_eq!(Token::parse(&Token::from_random(7).0.simple().to_string()), None);
     }
 }

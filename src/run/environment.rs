@@ -5,19 +5,17 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    time::Duration,
 };
 
-use crate::{child::RUN_VARIABLE, protocol::Token};
+use crate::{
+    child::RUN_VARIABLE,
+    protocol::Token,
+    settings::{Credentials, Facts},
+};
 
 /// Variables that describe the innermost run only: an outer run's are wrong in an inner one.
-const INNERMOST: [&str; 5] = [
-    "REDLOCK_KEY",
-    "REDLOCK_TOKEN",
-    "REDLOCK_TTL_MS",
-    "REDLOCK_FENCING_TOKEN",
-    "REDLOCK_SLOT",
-];
+const INNERMOST: [&str; 5] =
+    ["REDLOCK_KEY", "REDLOCK_TOKEN", "REDLOCK_TTL_MS", "REDLOCK_FENCING_TOKEN", "REDLOCK_SLOT"];
 
 /// The tokens of this run and of those around it, space separated, the innermost last.
 const HELD: &str = "REDLOCK_HELD";
@@ -25,33 +23,6 @@ const HELD: &str = "REDLOCK_HELD";
 /// The one variable that is nothing but a secret. Userinfo in node URLs is the other place; who
 /// fills [`Facts::reach`] has taken it out.
 const PASSWORD: &str = "REDLOCK_PASSWORD";
-
-/// Whether the command may see the credentials (`--keep-credentials`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Credentials {
-    /// They are taken out.
-    #[default]
-    Hide,
-    /// They stay.
-    Keep,
-}
-
-/// What the environment is to say.
-#[derive(Clone, Debug, Default)]
-pub struct Facts {
-    /// The names of the locks, as the user gave them.
-    pub keys: Vec<Vec<u8>>,
-    /// The lock's ttl.
-    pub ttl: Duration,
-    /// This run's id: fresh, at least as unlikely to occur elsewhere as a UUID.
-    pub run: String,
-    /// How the command reaches the nodes itself: `REDLOCK_NODES` (resolved, and without credentials
-    /// unless they are kept), `REDLOCK_PREFIX`, `REDLOCK_CONFIG`, `REDLOCK_PASSWORD_FILE`,
-    /// `REDLOCK_TLS_*`. `None` removes the variable.
-    pub reach: Vec<(&'static str, Option<OsString>)>,
-    /// What becomes of the credentials.
-    pub credentials: Credentials,
-}
 
 /// The command's whole environment: `inherited`, changed by `facts` and the lock's `token`. Order
 /// and strangeness of what is not ours stay.
@@ -100,12 +71,7 @@ fn is_ours(name: &OsStr, facts: &Facts) -> bool {
 fn key_list(keys: &[Vec<u8>]) -> OsString {
     match keys {
         [key] => OsString::from_vec(key.clone()),
-        keys => keys
-            .iter()
-            .map(|key| percent_encoded(key))
-            .collect::<Vec<_>>()
-            .join(" ")
-            .into(),
+        keys => keys.iter().map(|key| percent_encoded(key)).collect::<Vec<_>>().join(" ").into(),
     }
 }
 
@@ -133,6 +99,8 @@ fn appended(mut list: OsString, word: &str) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn facts() -> Facts {
@@ -141,10 +109,7 @@ mod tests {
             ttl: Duration::from_secs(30),
             run: "run-2".into(),
             reach: vec![
-                (
-                    "REDLOCK_NODES",
-                    Some("redis://a,redis://b,redis://c".into()),
-                ),
+                ("REDLOCK_NODES", Some("redis://a,redis://b,redis://c".into())),
                 ("REDLOCK_CONFIG", None),
             ],
             credentials: Credentials::Hide,
@@ -172,12 +137,7 @@ mod tests {
     #[test]
     fn what_is_not_ours_passes_unchanged() {
         let list = build(
-            &[
-                ("A", "1"),
-                ("RUNNER_TRACKING_ID", "x"),
-                ("BASH_FUNC_f%%", "() { :; }"),
-                ("E", ""),
-            ],
+            &[("A", "1"), ("RUNNER_TRACKING_ID", "x"), ("BASH_FUNC_f%%", "() { :; }"), ("E", "")],
             &facts(),
         );
         let token = Token::from_random(1).to_string();
@@ -224,27 +184,15 @@ mod tests {
         let list = build(&inherited, &facts());
         assert!(!format!("{list:?}").contains("secret"));
         assert_eq!(get(&list, "REDLOCK_CONFIG"), None);
-        let keep = Facts {
-            credentials: Credentials::Keep,
-            ..facts()
-        };
-        assert_eq!(
-            get(&build(&inherited, &keep), "REDLOCK_PASSWORD"),
-            Some("secret".into())
-        );
+        let keep = Facts { credentials: Credentials::Keep, ..facts() };
+        assert_eq!(get(&build(&inherited, &keep), "REDLOCK_PASSWORD"), Some("secret".into()));
     }
 
     #[test]
     fn several_keys_are_percent_encoded_one_is_not() {
-        let one = Facts {
-            keys: vec![b"a b%".to_vec()],
-            ..facts()
-        };
+        let one = Facts { keys: vec![b"a b%".to_vec()], ..facts() };
         assert_eq!(get(&build(&[], &one), "REDLOCK_KEY"), Some("a b%".into()));
-        let two = Facts {
-            keys: vec![b"a b%".to_vec(), b"\xff:x".to_vec()],
-            ..facts()
-        };
+        let two = Facts { keys: vec![b"a b%".to_vec(), b"\xff:x".to_vec()], ..facts() };
         let list = build(&[], &two);
         assert_eq!(get(&list, "REDLOCK_KEY"), Some("a%20b%25 %FF:x".into()));
     }

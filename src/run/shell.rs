@@ -14,10 +14,9 @@ use rustix::{
 };
 
 use super::{
-    Lock, RunPlan,
+    Lock,
     environment::environment,
     machine::{Action, Input, Machine, Rules},
-    notice::{Notice, Process, Reason, Say},
     start::{CHANGED, Kit, dismiss, words},
 };
 use crate::{
@@ -25,7 +24,9 @@ use crate::{
     clock::{BootClock, Clock, Tick},
     exit::Exit,
     protocol::{Event, Token},
+    settings::RunPlan,
     signal::{Placing, Received, Sender, Source},
+    ui::{Notice, Process, Reason, Say},
 };
 
 /// One run.
@@ -135,31 +136,20 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn sleep(&mut self) -> Ready {
-        let news = if self.news_ended {
-            PollFlags::empty()
-        } else {
-            PollFlags::IN
-        };
+        let news = if self.news_ended { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
             PollFd::new(&self.kit.signals, PollFlags::IN),
             PollFd::new(&self.kit.news, news),
             PollFd::new(&self.kit.alarm, PollFlags::IN),
         ];
-        let parent = also(
-            &mut fds,
-            self.kit.parent.as_ref().map(AsFd::as_fd),
-            PollFlags::IN,
-        );
+        let parent = also(&mut fds, self.kit.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
         let guardian = also(&mut fds, lifeline, PollFlags::empty());
         // Interrupted by a signal: then the signal socket has something.
         let _ = poll(&mut fds, None);
         let is_ready = |index: Option<usize>| index.is_some_and(|i| !fds[i].revents().is_empty());
-        let ready = Ready {
-            parent: is_ready(parent),
-            guardian: is_ready(guardian),
-        };
+        let ready = Ready { parent: is_ready(parent), guardian: is_ready(guardian) };
         if !fds[2].revents().is_empty() {
             // An alarm that went off stays readable until it is set anew.
             self.alarm_at = None;
@@ -245,10 +235,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                 Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
-                let reason = Reason::Failed {
-                    what: "start the command",
-                    error: words(&error),
-                };
+                let reason = Reason::Failed { what: "start the command", error: words(&error) };
                 Input::NotStarted(reason, Left::Nothing)
             }
         };
@@ -297,8 +284,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         };
         if terminal.is_ours() {
             // It was stopped for want of the terminal, which we can give.
-            self.machine
-                .handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
+            self.machine.handle(Input::Signal(libc::SIGCONT, Source::Other), BootClock.now());
         } else {
             terminal.take_back_from(command);
             child::signal_own_group(libc::SIGSTOP);
@@ -336,11 +322,7 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn source(&self, sender: Sender) -> Source {
         let Sender::Process(pid) = sender else {
-            return if sender == Sender::Kernel {
-                Source::Kernel
-            } else {
-                Source::Other
-            };
+            return if sender == Sender::Kernel { Source::Kernel } else { Source::Other };
         };
         let (Some(leader), Some(pid)) = (self.kit.tree.leader(), Pid::from_raw(pid)) else {
             return Source::Other;

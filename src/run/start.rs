@@ -5,16 +5,14 @@ use std::{io, os::fd::OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
-use super::{
-    GuardianChoice, Lock, ParentDeath, RunPlan,
-    notice::{Notice, Reason, Say},
-    shell::Shell,
-};
+use super::{Lock, shell::Shell};
 use crate::{
     child::{self, Guardian, Inherited, Placement, Tree},
     exit::{Code, Exit},
     protocol::Event,
+    settings::{GuardianChoice, ParentDeath, RunPlan},
     signal::Signals,
+    ui::{Notice, Reason, Say},
     wake::{self, Alarm, Receiver},
 };
 
@@ -93,9 +91,7 @@ pub(super) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or_default();
     let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// Lets the guardian go and waits for its end.
@@ -145,15 +141,7 @@ impl Kit {
                 .map_err(|error| ("watch our parent", error.into()))?,
         };
         let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
-        let kit = Self {
-            inherited,
-            signals,
-            placement,
-            tree,
-            alarm,
-            parent,
-            news,
-        };
+        let kit = Self { inherited, signals, placement, tree, alarm, parent, news };
         Ok((kit, to_us))
     }
 }

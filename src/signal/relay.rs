@@ -49,10 +49,7 @@ pub fn relay(signal: i32, source: Source, placing: Placing) -> Verdict {
         return Verdict::SentIt;
     }
     let from_terminal = source == Source::Kernel
-        && matches!(
-            signal,
-            SIGHUP | SIGINT | SIGQUIT | SIGTERM | SIGTSTP | SIGCONT | SIGWINCH
-        );
+        && matches!(signal, SIGHUP | SIGINT | SIGQUIT | SIGTERM | SIGTSTP | SIGCONT | SIGWINCH);
     match signal {
         _ if from_terminal && placing == Placing::Shared => Verdict::HasIt,
         SIGWINCH if placing == Placing::Shared => Verdict::NotForIt,
@@ -64,10 +61,8 @@ pub fn relay(signal: i32, source: Source, placing: Placing) -> Verdict {
 
 /// A signal's name without its SIG, for people.
 pub fn name(signal: i32) -> String {
-    signal_hook::low_level::signal_name(signal).map_or_else(
-        || signal.to_string(),
-        |name| name.trim_start_matches("SIG").to_owned(),
-    )
+    signal_hook::low_level::signal_name(signal)
+        .map_or_else(|| signal.to_string(), |name| name.trim_start_matches("SIG").to_owned())
 }
 
 #[cfg(test)]
@@ -91,14 +86,8 @@ mod tests {
     #[test]
     fn terminals_signal_is_dropped_only_where_the_command_got_it_too() {
         for signal in [SIGINT, SIGQUIT, SIGHUP] {
-            assert_eq!(
-                relay(signal, Source::Kernel, Placing::Shared),
-                Verdict::HasIt
-            );
-            assert_eq!(
-                relay(signal, Source::Kernel, Placing::Own),
-                Verdict::Forward
-            );
+            assert_eq!(relay(signal, Source::Kernel, Placing::Shared), Verdict::HasIt);
+            assert_eq!(relay(signal, Source::Kernel, Placing::Own), Verdict::Forward);
         }
     }
 
@@ -113,32 +102,20 @@ mod tests {
 
     #[test]
     fn timer_of_our_caller_is_no_terminal() {
-        assert_eq!(
-            relay(SIGALRM, Source::Kernel, Placing::Shared),
-            Verdict::Forward
-        );
+        assert_eq!(relay(SIGALRM, Source::Kernel, Placing::Shared), Verdict::Forward);
     }
 
     #[test]
     fn window_changes_are_for_a_group_of_its_own() {
-        assert_eq!(
-            relay(SIGWINCH, Source::Other, Placing::Own),
-            Verdict::Forward
-        );
-        assert_eq!(
-            relay(SIGWINCH, Source::Other, Placing::Shared),
-            Verdict::NotForIt
-        );
+        assert_eq!(relay(SIGWINCH, Source::Other, Placing::Own), Verdict::Forward);
+        assert_eq!(relay(SIGWINCH, Source::Other, Placing::Shared), Verdict::NotForIt);
     }
 
     #[test]
     fn signals_about_ourselves_are_never_relayed() {
         use signal_hook::consts::{SIGCHLD, SIGPIPE, SIGTTIN, SIGTTOU};
         for signal in [SIGCHLD, SIGPIPE, SIGTTIN, SIGTTOU] {
-            assert_eq!(
-                relay(signal, Source::Other, Placing::Own),
-                Verdict::NotForIt
-            );
+            assert_eq!(relay(signal, Source::Other, Placing::Own), Verdict::NotForIt);
         }
     }
 

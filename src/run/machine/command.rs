@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use super::{Action, Leftover, Machine, Phase, Rules};
+use super::{Action, Machine, Phase, Rules};
 use crate::{
     child::{Ending, Left},
     clock::Tick,
-    run::notice::{Notice, Process},
+    settings::Leftover,
     signal::{Placing, Source, Verdict, relay},
+    ui::{Notice, Process},
 };
 
 /// Whether the command ran too long.
@@ -28,11 +29,7 @@ pub(super) enum Halt {
     /// It runs.
     No,
     /// By somebody else, since then; a second line is not needed.
-    Stopped {
-        since: Tick,
-        signal: i32,
-        warned: bool,
-    },
+    Stopped { since: Tick, signal: i32, warned: bool },
     /// Together with us: no time of it counts.
     Suspended,
     /// For too long, and it got KILL for it.
@@ -146,12 +143,7 @@ impl Machine {
     }
 
     fn judge_halt(&mut self, now: Tick) {
-        let Halt::Stopped {
-            since,
-            signal,
-            warned,
-        } = self.halt
-        else {
+        let Halt::Stopped { since, signal, warned } = self.halt else {
             return;
         };
         let stopped = now.since(since);
@@ -159,11 +151,7 @@ impl Machine {
             self.halt = Halt::Overdue;
             self.kill(now);
         } else if stopped >= self.rules.timing.ttl && !warned {
-            self.halt = Halt::Stopped {
-                since,
-                signal,
-                warned: true,
-            };
+            self.halt = Halt::Stopped { since, signal, warned: true };
             self.say(Notice::Stopped {
                 signal,
                 since: stopped,
@@ -192,10 +180,7 @@ impl Machine {
     pub(super) fn kill(&mut self, now: Tick) {
         if self.killing.is_none() {
             self.push(Action::KillTree);
-            self.killing = Some(Kick {
-                next: now.after(Kick::FIRST),
-                pause: Kick::FIRST,
-            });
+            self.killing = Some(Kick { next: now.after(Kick::FIRST), pause: Kick::FIRST });
         }
     }
 
@@ -205,10 +190,7 @@ impl Machine {
     }
 
     pub(super) fn signal(&mut self, signal: i32, source: Source, now: Tick) {
-        let fatal = matches!(
-            signal,
-            libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
-        );
+        let fatal = matches!(signal, libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM);
         match self.phase {
             Phase::Waiting | Phase::Ready => match signal {
                 libc::SIGTSTP => self.push(Action::StopSelf),
@@ -334,11 +316,7 @@ impl Machine {
             self.halt = Halt::Suspended;
             self.push(Action::Suspend);
         } else {
-            self.halt = Halt::Stopped {
-                since: now,
-                signal,
-                warned: false,
-            };
+            self.halt = Halt::Stopped { since: now, signal, warned: false };
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
     clock::Tick,
     exit::Code,
     protocol::{Denial, Event, NodeView, RefusalKind, Verdict},
-    run::notice::{Notice, OnLost, Reason},
+    ui::{Notice, OnLost, Reason},
 };
 
 /// How the lock stands, as far as it matters to the command.
@@ -78,18 +78,9 @@ impl Machine {
 
     pub(super) fn lock(&mut self, event: Event, now: Tick) {
         match event {
-            Event::Acquired {
-                validity,
-                nodes,
-                waited,
-                ..
-            } if self.phase == Phase::Waiting => {
+            Event::Acquired { validity, waited, .. } if self.phase == Phase::Waiting => {
                 self.phase = Phase::Ready;
-                self.say(Notice::Acquired {
-                    waited,
-                    nodes,
-                    validity: validity.since(now),
-                });
+                self.say(Notice::Acquired { waited });
                 self.extended_to(validity);
             }
             Event::Validity(validity) => self.extended_to(validity),

@@ -15,14 +15,14 @@ mod vocabulary;
 
 use std::time::Duration;
 
-pub use vocabulary::{Action, Input, Leftover, Rules};
+pub use vocabulary::{Action, Input, Rules};
 
 use self::{
     command::{Halt, Kick, Overtime, Refusal, Rest},
     lease::Lease,
     outcome::Outcome,
 };
-use super::notice::{Notice, Reason};
+use crate::ui::{Notice, Reason};
 use crate::{
     child::{Ending, Left},
     clock::Tick,

@@ -11,7 +11,7 @@ use crate::{
     clock::Tick,
     exit::{Code, Exit},
     protocol::NodeIndex,
-    run::notice::{EndedBy, Notice, Reason},
+    ui::{EndedBy, Notice, Reason},
 };
 
 /// How it ends, when it is decided.
@@ -35,10 +35,7 @@ impl Machine {
 
     /// 79 beats 124 and 137, which beat the command's own status.
     fn verdict(&mut self) -> Outcome {
-        let ours = |code: Code, reason| Outcome {
-            exit: code.into(),
-            reason: Some(reason),
-        };
+        let ours = |code: Code, reason| Outcome { exit: code.into(), reason: Some(reason) };
         if let Some(reason) = self.never_started.take() {
             let code = match reason {
                 Reason::NotFound { .. } => Code::NotFound,
@@ -88,10 +85,7 @@ impl Machine {
     pub(super) fn settle_for(&mut self, code: u8, now: Tick) {
         self.phase = Phase::Releasing;
         self.release_by = Some(now.after(Rules::RELEASE));
-        self.outcome = Some(Outcome {
-            exit: Exit::Status(code),
-            reason: None,
-        });
+        self.outcome = Some(Outcome { exit: Exit::Status(code), reason: None });
         self.push(Action::StandDown);
     }
 
@@ -107,10 +101,7 @@ impl Machine {
     /// The release has had its time, or nobody is there to do it. The nodes forget by themselves.
     pub(super) fn give_up_release(&mut self, now: Tick) {
         let timing = &self.rules.timing;
-        if self
-            .validity
-            .is_some_and(|end| end.after(timing.drift) > now)
-        {
+        if self.validity.is_some_and(|end| end.after(timing.drift) > now) {
             let at_most = timing.ttl;
             self.say(Notice::NotReleased { at_most });
         }

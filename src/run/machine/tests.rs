@@ -9,8 +9,9 @@ use crate::{
         Denial, Event, Limits, NodeIndex, NodeView, Refusal, RefusalKind, Timing, Token, Trouble,
         Ttl, Verdict,
     },
-    run::notice::{EndedBy, OnLost, Process},
+    settings::Leftover,
     signal::{Placing, Source},
+    ui::{EndedBy, OnLost, Process},
 };
 
 const HUP: i32 = libc::SIGHUP;
@@ -48,11 +49,7 @@ struct Run {
 
 impl Run {
     fn new(rules: Rules) -> Self {
-        Self {
-            machine: Machine::new(rules),
-            now: 0,
-            done: Vec::new(),
-        }
+        Self { machine: Machine::new(rules), now: 0, done: Vec::new() }
     }
 
     /// A command that runs since 0 under a lock acquired at 0.
@@ -162,18 +159,11 @@ fn lost() -> Input {
 }
 
 fn settled() -> Input {
-    Input::Lock(Event::Settled {
-        untold: Vec::new(),
-        at_most: Duration::ZERO,
-    })
+    Input::Lock(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO })
 }
 
 fn denied(verdict: Verdict, nodes: Vec<NodeView>) -> Input {
-    Input::Lock(Event::Denied(Denial {
-        verdict,
-        nodes,
-        waited: Duration::ZERO,
-    }))
+    Input::Lock(Event::Denied(Denial { verdict, nodes, waited: Duration::ZERO }))
 }
 
 fn signal(signal: i32) -> Input {
@@ -256,42 +246,24 @@ fn rule_10_too_little_validity_prevents_the_start() {
 
 #[test]
 fn rule_11_denials_have_their_codes() {
-    let rights = NodeView::Refused(Refusal {
-        kind: RefusalKind::Rights,
-        text: "NOPERM".into(),
-    });
+    let rights = NodeView::Refused(Refusal { kind: RefusalKind::Rights, text: "NOPERM".into() });
     let silent = NodeView::Troubled(Trouble::Silent);
     for (verdict, nodes, code) in [
         (Verdict::Held, vec![NodeView::Free; 3], 75),
         (Verdict::Contended, vec![NodeView::Free; 3], 75),
         (Verdict::Unavailable, vec![silent.clone(); 3], 69),
         (Verdict::TooSlow, vec![NodeView::Ours; 3], 69),
-        (
-            Verdict::Unavailable,
-            vec![rights.clone(), rights.clone(), silent.clone()],
-            77,
-        ),
-        (
-            Verdict::Unavailable,
-            vec![rights, silent.clone(), silent],
-            69,
-        ),
+        (Verdict::Unavailable, vec![rights.clone(), rights.clone(), silent.clone()], 77),
+        (Verdict::Unavailable, vec![rights, silent.clone(), silent], 69),
     ] {
         let mut run = Run::new(rules());
         run.tell(denied(verdict, nodes));
         // The verdict is said at once, the clean-up comes after.
-        assert!(
-            run.done
-                .iter()
-                .any(|a| matches!(a, Action::Say(Notice::Exit { .. })))
-        );
+        assert!(run.done.iter().any(|a| matches!(a, Action::Say(Notice::Exit { .. }))));
         run.tell(settled());
         assert_eq!(run.end().0, Exit::Status(code));
     }
-    let mut run = Run::new(Rules {
-        conflict_exit_code: 0,
-        ..rules()
-    });
+    let mut run = Run::new(Rules { conflict_exit_code: 0, ..rules() });
     run.tell(denied(Verdict::Held, Vec::new()));
     assert_eq!(run.settle().0, Exit::Status(0));
 }
@@ -301,13 +273,7 @@ fn rule_14_command_that_cannot_be_executed_releases_at_once() {
     let program = || "x".to_owned();
     for (reason, code) in [
         (Reason::NotFound { program: program() }, 127),
-        (
-            Reason::NotExecutable {
-                program: program(),
-                error: "permission denied".into(),
-            },
-            126,
-        ),
+        (Reason::NotExecutable { program: program(), error: "permission denied".into() }, 126),
     ] {
         let mut run = Run::new(rules());
         run.tell(acquired(2968));
@@ -319,10 +285,7 @@ fn rule_14_command_that_cannot_be_executed_releases_at_once() {
         assert_eq!(run.deeds(), [Action::StandDown, Action::Release]);
         assert_eq!(run.settle(), (Exit::Status(code), Some(reason)));
     }
-    let reason = Reason::Failed {
-        what: "start the command",
-        error: "no memory".into(),
-    };
+    let reason = Reason::Failed { what: "start the command", error: "no memory".into() };
     let mut run = Run::new(rules());
     run.tell(acquired(2968));
     run.proceed();
@@ -411,18 +374,12 @@ fn rule_34_definite_loss_kills_at_once() {
 
 #[test]
 fn rule_34_on_lost_term_gives_the_grace_from_now() {
-    let mut run = Run::running(Rules {
-        on_lost: OnLost::Term,
-        ..rules()
-    });
+    let mut run = Run::running(Rules { on_lost: OnLost::Term, ..rules() });
     run.pass_to(100);
     run.tell(lost());
     let done = run.take();
     assert!(done.contains(&Action::TermTree) && !done.contains(&Action::KillTree));
-    assert!(
-        done.contains(&Action::Guard(Some(at(700)))),
-        "told to the guardian"
-    );
+    assert!(done.contains(&Action::Guard(Some(at(700)))), "told to the guardian");
     // Nothing is extended any more, and T1 and T2 of the old validity mean nothing.
     run.tell(validity(9000));
     run.pass_to(599);
@@ -433,10 +390,7 @@ fn rule_34_on_lost_term_gives_the_grace_from_now() {
 
 #[test]
 fn rule_47_on_lost_continue_runs_on_and_is_79_all_the_same() {
-    let mut run = Run::running(Rules {
-        on_lost: OnLost::Continue,
-        ..rules()
-    });
+    let mut run = Run::running(Rules { on_lost: OnLost::Continue, ..rules() });
     run.tell(lost());
     let done = run.take();
     assert!(done.contains(&Action::Guard(None)));
@@ -454,10 +408,7 @@ fn rule_35_clock_is_compared_before_anything_else_after_a_stop() {
         run.tell(woken_by);
         let deeds = run.deeds();
         assert_eq!(deeds[0], Action::KillTree, "{deeds:?}");
-        assert!(
-            !deeds.contains(&Action::Relay(CONT)),
-            "no CONT for the dead"
-        );
+        assert!(!deeds.contains(&Action::Relay(CONT)), "no CONT for the dead");
         assert!(!deeds.contains(&Action::Extend));
         run.tell(validity(9000));
         run.tell(Input::LeaderEnded(Ending::Signaled(9), Left::Nothing));
@@ -506,11 +457,7 @@ fn rule_36_death_of_the_guardian_is_a_warning() {
 
 #[test]
 fn rule_38_max_runtime_ends_with_124_or_137() {
-    let limited = || Rules {
-        max_runtime: Some(ms(1000)),
-        kill_after: Some(ms(500)),
-        ..rules()
-    };
+    let limited = || Rules { max_runtime: Some(ms(1000)), kill_after: Some(ms(500)), ..rules() };
     let limit = ms(1000);
     let mut run = Run::running(limited());
     run.pass_to(999);
@@ -535,10 +482,7 @@ fn rule_38_max_runtime_ends_with_124_or_137() {
 
 #[test]
 fn rule_38_max_runtime_counts_to_the_last_descendant() {
-    let mut run = Run::running(Rules {
-        max_runtime: Some(ms(1000)),
-        ..rules()
-    });
+    let mut run = Run::running(Rules { max_runtime: Some(ms(1000)), ..rules() });
     run.tell(Input::LeaderEnded(Ending::Exited(0), Left::Something));
     run.take();
     run.pass_to(1000);
@@ -549,10 +493,7 @@ fn rule_38_max_runtime_counts_to_the_last_descendant() {
 
 #[test]
 fn loss_beats_overtime_which_beats_the_status() {
-    let mut run = Run::running(Rules {
-        max_runtime: Some(ms(1000)),
-        ..rules()
-    });
+    let mut run = Run::running(Rules { max_runtime: Some(ms(1000)), ..rules() });
     run.pass_to(1100);
     run.tell(lost());
     run.leader_exits(3);
@@ -571,10 +512,7 @@ fn rule_28_relayed_signal_sets_no_timer_unless_asked_for() {
 
 #[test]
 fn kill_after_bounds_a_relayed_signal_and_repetition_does_not_hasten_it() {
-    let mut run = Run::running(Rules {
-        kill_after: Some(ms(500)),
-        ..rules()
-    });
+    let mut run = Run::running(Rules { kill_after: Some(ms(500)), ..rules() });
     run.tell(signal(libc::SIGUSR1));
     run.pass_to(900);
     assert_eq!(run.deeds(), [Action::Relay(libc::SIGUSR1)]);
@@ -596,10 +534,7 @@ fn kill_after_bounds_a_relayed_signal_and_repetition_does_not_hasten_it() {
 #[test]
 fn rule_27_no_number_of_interrupts_kills() {
     for source in [Source::Kernel, Source::Other] {
-        let mut run = Run::running(Rules {
-            placing: Placing::Shared,
-            ..rules()
-        });
+        let mut run = Run::running(Rules { placing: Placing::Shared, ..rules() });
         for _ in 0..20 {
             run.tell(Input::Signal(INT, source));
         }
@@ -609,10 +544,7 @@ fn rule_27_no_number_of_interrupts_kills() {
 
 #[test]
 fn rule_24_terminals_interrupt_is_not_relayed_in_a_shared_group() {
-    let mut run = Run::running(Rules {
-        placing: Placing::Shared,
-        ..rules()
-    });
+    let mut run = Run::running(Rules { placing: Placing::Shared, ..rules() });
     run.tell(Input::Signal(INT, Source::Kernel));
     run.tell(Input::Signal(TERM, Source::Command));
     assert_eq!(run.deeds(), []);
@@ -636,10 +568,7 @@ fn rule_39_death_of_the_parent_is_term_then_kill() {
 
 #[test]
 fn rule_40_ctrl_z_in_a_shared_group_stops_only_us() {
-    let mut run = Run::running(Rules {
-        placing: Placing::Shared,
-        ..rules()
-    });
+    let mut run = Run::running(Rules { placing: Placing::Shared, ..rules() });
     run.tell(Input::Signal(TSTP, Source::Kernel));
     assert_eq!(run.deeds(), [Action::StopSelf]);
     run.sleep_to(1000);
@@ -662,10 +591,7 @@ fn rule_42_tstp_in_an_own_group_stops_the_command_first() {
 
 #[test]
 fn rule_41_stop_of_the_terminals_owner_suspends_us_with_it() {
-    let handover = || Rules {
-        placing: Placing::Handover,
-        ..rules()
-    };
+    let handover = || Rules { placing: Placing::Handover, ..rules() };
     let mut run = Run::running(handover());
     run.tell(Input::LeaderStopped(TSTP));
     assert_eq!(run.deeds(), [Action::Suspend]);
@@ -699,11 +625,7 @@ fn rule_22_stopped_command_is_named_and_then_killed() {
     run.pass_to(3999);
     assert_eq!(run.take(), []);
     run.pass_to(30_999);
-    let warning = Notice::Stopped {
-        signal: libc::SIGTTIN,
-        since: ms(3000),
-        kill_in: ms(27_000),
-    };
+    let warning = Notice::Stopped { signal: libc::SIGTTIN, since: ms(3000), kill_in: ms(27_000) };
     assert_eq!(run.take(), [Action::Say(warning)], "once");
     run.pass_to(31_000);
     assert_eq!(run.deeds(), [Action::KillTree]);
@@ -742,10 +664,7 @@ fn rule_44_leftover_is_waited_for_and_named() {
 
 #[test]
 fn rule_44_leftover_is_killed_or_ignored() {
-    let mut run = Run::running(Rules {
-        leftover: Leftover::Kill,
-        ..rules()
-    });
+    let mut run = Run::running(Rules { leftover: Leftover::Kill, ..rules() });
     run.tell(Input::LeaderEnded(Ending::Exited(3), Left::Something));
     assert_eq!(run.deeds(), [Action::TermTree]);
     run.pass_to(500);
@@ -753,10 +672,7 @@ fn rule_44_leftover_is_killed_or_ignored() {
     run.tell(Input::TreeEmpty);
     assert_eq!(run.settle(), (Exit::Status(3), None));
 
-    let mut run = Run::running(Rules {
-        leftover: Leftover::Ignore,
-        ..rules()
-    });
+    let mut run = Run::running(Rules { leftover: Leftover::Ignore, ..rules() });
     run.tell(Input::LeaderEnded(Ending::Exited(3), Left::Something));
     assert_eq!(run.deeds(), [Action::StandDown, Action::Release]);
     assert_eq!(run.settle(), (Exit::Status(3), None));
@@ -765,10 +681,7 @@ fn rule_44_leftover_is_killed_or_ignored() {
 #[test]
 fn rule_44_signal_while_waiting_for_leftover_ends_it() {
     for stop in [HUP, INT, TERM] {
-        let mut run = Run::running(Rules {
-            placing: Placing::Shared,
-            ..rules()
-        });
+        let mut run = Run::running(Rules { placing: Placing::Shared, ..rules() });
         run.tell(Input::LeaderEnded(Ending::Exited(3), Left::Something));
         run.tell(Input::Signal(stop, Source::Kernel));
         assert_eq!(run.deeds(), [Action::TermTree]);
@@ -796,11 +709,7 @@ fn rule_46_release_is_deaf_and_bounded() {
     run.pass_to(1250);
     let unreleased = Notice::NotReleased { at_most: ms(3000) };
     let end = Action::End(Exit::Status(0));
-    assert_eq!(
-        run.take(),
-        [Action::Say(unreleased), end],
-        "status unchanged"
-    );
+    assert_eq!(run.take(), [Action::Say(unreleased), end], "status unchanged");
 }
 
 #[test]
@@ -810,27 +719,16 @@ fn rule_46_nodes_that_could_not_be_told_are_named() {
     run.take();
     let nodes = vec![NodeIndex(2)];
     let at_most = ms(2500);
-    run.tell(Input::Lock(Event::Settled {
-        untold: nodes.clone(),
-        at_most,
-    }));
+    run.tell(Input::Lock(Event::Settled { untold: nodes.clone(), at_most }));
     let untold = Action::Say(Notice::Untold { nodes, at_most });
     assert_eq!(run.take(), [untold, Action::End(Exit::Status(0))]);
 }
 
 #[test]
 fn rule_30_refusal_is_said_once_and_supervision_goes_on() {
-    let sudo = || {
-        Input::Refused(vec![Process {
-            pid: 7,
-            name: "sudo".into(),
-        }])
-    };
-    let mut run = Run::running(Rules {
-        max_runtime: Some(ms(1000)),
-        kill_after: Some(ms(100)),
-        ..rules()
-    });
+    let sudo = || Input::Refused(vec![Process { pid: 7, name: "sudo".into() }]);
+    let mut run =
+        Run::running(Rules { max_runtime: Some(ms(1000)), kill_after: Some(ms(100)), ..rules() });
     run.pass_to(1000);
     run.tell(sudo());
     run.pass_to(1100);

@@ -7,21 +7,10 @@ use crate::{
     clock::Tick,
     exit::Exit,
     protocol::{Event, Timing},
-    run::notice::{Notice, OnLost, Process, Reason},
+    settings::Leftover,
     signal::{Placing, Source},
+    ui::{Notice, OnLost, Process, Reason},
 };
-
-/// Descendants that outlive the command (`--leftover`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leftover {
-    /// Keep the lock until the last one is gone.
-    #[default]
-    Wait,
-    /// TERM, the grace, KILL, then release.
-    Kill,
-    /// Release at once.
-    Ignore,
-}
 
 /// What the machine decides by.
 #[derive(Clone, Debug)]

@@ -21,19 +21,15 @@ pub struct Process {
 }
 
 /// One thing to say. The sentence in each comment is what a person should read on standard error,
-/// behind `redlock: `; [`Level`] says when.
+/// behind `redlock: `; [`Level`] says when it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Progress of the lock: waiting, outages, extensions. The sentences are the protocol's.
     Note(Note),
-    /// `got 'K' on 5 of 5 nodes after 3m 12s`
+    /// `got 'K' after 3m 12s`, when the wait was announced
     Acquired {
         /// How long it took.
         waited: Duration,
-        /// On so many nodes so far.
-        nodes: usize,
-        /// How long it is ours for certain.
-        validity: Duration,
     },
     /// `TERM while waiting: giving up`
     Cancelled {
@@ -195,25 +191,14 @@ pub enum EndedBy {
 }
 
 /// When a notice is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// With `-v`.
     Detail,
+    /// On a terminal, and with `-v`: cron mails every byte.
+    Warning,
     /// Unless `-q`: waiting and busy.
     Progress,
     /// Always.
     Error,
-}
-
-impl Notice {
-    /// When it is due. (`Note`s are judged by the reader.)
-    pub const fn level(&self) -> Level {
-        match self {
-            Self::Acquired { .. } | Self::Cancelled { .. } | Self::EndingLeftover { .. } => {
-                Level::Detail
-            }
-            Self::Note(_) => Level::Progress,
-            _ => Level::Error,
-        }
-    }
 }

@@ -1,0 +1,171 @@
+//! Requests as bytes and answers as replies: the only place that knows the scripts, their
+//! arguments, and the words of the nodes' errors. Numbers go to the wire here and nowhere else.
+
+use std::time::Duration;
+
+use redis::{ServerError, Value};
+
+use crate::protocol::{Key, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
+
+/// What turns requests on one set of keys into commands.
+pub struct Wire {
+    keys: Vec<Vec<u8>>,
+    channels: Vec<Vec<u8>>,
+    acquire: String,
+    extend: String,
+    release: String,
+    look: String,
+}
+
+impl Wire {
+    /// For these keys, in this order.
+    pub fn new(keys: &[Key]) -> Self {
+        Self {
+            keys: keys.iter().map(|key| key.on_node().to_vec()).collect(),
+            channels: keys.iter().map(Key::released_channel).collect(),
+            acquire: script(include_str!("scripts/acquire.lua")),
+            extend: script(include_str!("scripts/extend.lua")),
+            release: script(include_str!("scripts/release.lua")),
+            look: script(include_str!("scripts/look.lua")),
+        }
+    }
+
+    /// Appends the command for `request` to `out`.
+    pub fn pack(&self, request: &Request, out: &mut Vec<u8>) {
+        let cmd = match request {
+            Request::Acquire { token, value, ttl } => {
+                let mut cmd = self.eval(&self.acquire, Some(token));
+                cmd.arg(value).arg(millis(*ttl));
+                cmd
+            }
+            Request::Extend { token, ttl } => {
+                let mut cmd = self.eval(&self.extend, Some(token));
+                cmd.arg(millis(*ttl));
+                cmd
+            }
+            Request::Release { token, announce } => {
+                let mut cmd = self.eval(&self.release, Some(token));
+                if *announce {
+                    cmd.arg(&self.channels);
+                }
+                cmd
+            }
+            Request::Look => self.eval(&self.look, None),
+        };
+        cmd.write_packed_command(out);
+    }
+
+    fn eval(&self, script: &str, token: Option<&Token>) -> redis::Cmd {
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(script).arg(self.keys.len()).arg(&self.keys);
+        if let Some(token) = token {
+            cmd.arg(token.to_string());
+        }
+        cmd
+    }
+
+    /// What an answer means; `None` when none of our scripts can have said it. `secret` is what no
+    /// text may repeat.
+    pub fn reply(&self, value: &Value, secret: Option<&str>) -> Option<Reply> {
+        match value {
+            Value::Int(1) => Some(Reply::Done),
+            Value::Int(0) => Some(Reply::Absent),
+            Value::ServerError(error) => Some(Reply::Refused(refusal(error, secret))),
+            Value::Array(rows) if !rows.is_empty() => {
+                rows.iter().map(|row| self.obstacle(row)).collect::<Option<_>>().map(Reply::Held)
+            }
+            _ => None,
+        }
+    }
+
+    fn obstacle(&self, row: &Value) -> Option<Obstacle> {
+        let Value::Array(row) = row else { return None };
+        let [Value::Int(place), Value::BulkString(kind), Value::Int(pttl), head] = row.as_slice()
+        else {
+            return None;
+        };
+        let key = usize::try_from(*place).ok()?.checked_sub(1)?;
+        let occupant = match head {
+            Value::BulkString(head) => Occupant::Value(head.clone()),
+            Value::Nil => Occupant::Type(clean(&String::from_utf8_lossy(kind))),
+            _ => return None,
+        };
+        (key < self.keys.len()).then_some(Obstacle {
+            key,
+            occupant,
+            // -1: it has no expiry.
+            expires_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
+        })
+    }
+}
+
+/// A script as it is sent: with what all share before it, without comments and indentation, since
+/// its text goes over the network each time.
+fn script(body: &str) -> String {
+    let lines = include_str!("scripts/common.lua").lines().chain(body.lines());
+    let lines = lines.map(str::trim).filter(|line| !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A duration as nodes want it: whole milliseconds, at least one, since an expiry of zero deletes,
+/// and no more than a double can carry (285,000 years).
+fn millis(duration: Duration) -> u64 {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    millis.clamp(1, 1 << 53)
+}
+
+/// The longest text of a refusal, in characters.
+const LONGEST: usize = 200;
+
+/// Why a node refused. A text that repeats `secret` is withheld.
+pub fn refusal(error: &ServerError, secret: Option<&str>) -> Refusal {
+    let text = match error.details() {
+        Some(details) => format!("{} {details}", error.code()),
+        None => error.code().to_owned(),
+    };
+    let text = without_script(&text);
+    let code = text.split(' ').next().unwrap_or("");
+    let rights = ["NOAUTH", "WRONGPASS", "NOPERM"].contains(&code)
+        // How Redis 7.0 says NOPERM from within a script.
+        || text.contains("The user executing the script can't");
+    Refusal {
+        kind: if rights { RefusalKind::Rights } else { RefusalKind::State },
+        text: if secret.is_some_and(|secret| repeats(text, secret)) {
+            "the node's words are withheld, they repeat the password".to_owned()
+        } else {
+            clean(text)
+        },
+    }
+}
+
+/// Whether `text` contains `secret` as a node would repeat it: without line ends, and possibly cut.
+fn repeats(text: &str, secret: &str) -> bool {
+    let head: String = secret.chars().take(32).collect();
+    let head = head.replace(['\r', '\n'], " ");
+    !head.is_empty() && text.contains(&head)
+}
+
+/// The error that a command within a script met, without the script around it, which says nothing
+/// to anybody: `OOM ... script: SHA, on @user_script:20.` (since 7.0) or
+/// `ERR Error running script (call to f_SHA): @user_script:20: -OOM ...` (before).
+fn without_script(text: &str) -> &str {
+    let text = match text.rsplit_once("@user_script:") {
+        Some((head, tail)) if head.starts_with("ERR Error running script") => tail
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == ' ')
+            .trim_start_matches('-'),
+        _ => text,
+    };
+    match text.rsplit_once(" script: ") {
+        Some((head, tail)) if tail.contains("@user_script") => head.trim_end_matches(','),
+        _ => text,
+    }
+}
+
+/// `text` without control characters, cut to a length that fits on a line.
+fn clean(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    text.trim().chars().map(visible).take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Holding the lock: extension round by round, and the proof of its loss.
+//!
+//! A round that misses its quorum is not a loss: the lock is ours until its validity ends, and a
+//! node that failed is asked again in between. Loss is definite when so many nodes proved that they
+//! do not carry the token that the others cannot be a quorum. Past its validity a lease is dead for
+//! ever, since somebody may have held and released the lock meanwhile.
+
+use super::{
+    Lease, Links, NodeIndex, NodeView, Note, Reply, Request, Timing, Token,
+    lease::quorum,
+    link::{Ask, Sent},
+    views::Views,
+};
+use crate::clock::Tick;
+
+/// What a step of the hold brings to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The end of the validity moved.
+    Validity(Tick),
+    /// The lock is lost for certain.
+    Lost,
+    /// Progress, for people.
+    Note(Note),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    /// The node proved that it does not carry our token.
+    gone: bool,
+    /// It failed, and is asked again at this time.
+    retry: Option<Tick>,
+    /// It owes this round an answer.
+    due: bool,
+    /// It confirmed this round.
+    confirmed: bool,
+}
+
+/// A round of requests to all nodes, until it was reported.
+#[derive(Clone, Copy, Debug)]
+enum Round {
+    /// The remaining answers to the acquisition.
+    First { until: Tick },
+    /// An extension.
+    Extension { until: Tick },
+    /// Reported.
+    Over,
+}
+
+/// The state of a lock that is held.
+#[derive(Debug)]
+pub struct Hold {
+    token: Token,
+    lease: Lease,
+    seats: Vec<Seat>,
+    next: Tick,
+    round: Round,
+    validity: Tick,
+    over: bool,
+}
+
+impl Hold {
+    /// The lock was acquired under `token`, with `lease` so far.
+    pub fn start(
+        token: Token,
+        lease: Lease,
+        links: &Links,
+        views: &Views,
+        timing: &Timing,
+        now: Tick,
+    ) -> Self {
+        let mut seats = vec![Seat::default(); links.nodes().count()];
+        for (node, seat) in links.nodes().zip(&mut seats) {
+            seat.due = links.owes(node, Ask::Acquire(token));
+            seat.gone = matches!(views.of(node), NodeView::Held(_) | NodeView::Free);
+            seat.confirmed = matches!(views.of(node), NodeView::Ours);
+            if matches!(views.of(node), NodeView::Refused(_) | NodeView::Troubled(_)) {
+                seat.retry = Some(now.after(timing.retry));
+            }
+        }
+        // An acquisition that succeeded has a validity; without one there is nothing to hold.
+        let validity = lease.validity().unwrap_or(now);
+        let asked = validity.before(timing.ttl.saturating_sub(timing.drift));
+        Self {
+            token,
+            lease,
+            seats,
+            next: asked.after(timing.every),
+            round: Round::First { until: now.after(timing.node_timeout) },
+            validity,
+            over: false,
+        }
+    }
+
+    /// The token of the lock.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// How many nodes carry the lock as far as is known.
+    pub fn nodes(&self) -> usize {
+        self.lease.nodes()
+    }
+
+    /// Whether the answers to the acquisition have not been reported yet.
+    pub fn is_first_round(&self) -> bool {
+        matches!(self.round, Round::First { .. })
+    }
+
+    /// A node answered.
+    pub fn answer(
+        &mut self,
+        node: NodeIndex,
+        sent: Sent,
+        reply: &Reply,
+        timing: &Timing,
+        now: Tick,
+    ) -> Vec<Finding> {
+        match sent.ask {
+            Ask::Acquire(token) | Ask::Extend(token) if token == self.token => {}
+            _ => return Vec::new(),
+        }
+        let place = &mut self.seats[node.get()];
+        place.due = false;
+        place.retry = None;
+        match reply {
+            Reply::Done => {
+                place.gone = false;
+                place.confirmed = true;
+                if !self.is_dead(now) {
+                    self.lease.raise(node, sent.at, timing.ttl, timing.drift);
+                }
+            }
+            Reply::Absent | Reply::Held(_) => {
+                place.gone = true;
+                self.lease.clear(node);
+            }
+            Reply::Refused(_) => place.retry = Some(now.after(timing.retry)),
+        }
+        self.judge(now)
+    }
+
+    /// A node failed: it is asked again in time, at once when it had served us for a while.
+    pub fn failed(&mut self, node: NodeIndex, opened: Tick, timing: &Timing, now: Tick) {
+        let seat = &mut self.seats[node.get()];
+        seat.due = false;
+        let at = if now.since(opened) > timing.retry { now } else { now.after(timing.retry) };
+        seat.retry = Some(at);
+    }
+
+    /// Does what is due.
+    pub fn step(&mut self, links: &mut Links, timing: &Timing, now: Tick) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.over |= now >= self.validity;
+        if !self.over {
+            let whole = now >= self.next;
+            if whole {
+                self.report(&mut findings);
+                self.round = Round::Extension { until: now.after(timing.node_timeout) };
+                self.next = now.after(timing.every);
+            }
+            for node in links.nodes() {
+                let seat = &mut self.seats[node.get()];
+                if whole {
+                    (seat.due, seat.confirmed) = (false, false);
+                }
+                if whole || seat.retry.is_some_and(|at| now >= at) {
+                    seat.retry = None;
+                    links.renew(node);
+                    // A second extension behind an unanswered one would tell nothing new.
+                    if !links.owes(node, Ask::Extend(self.token)) {
+                        seat.due = true;
+                        let request = Request::Extend { token: self.token, ttl: timing.ttl };
+                        links.ask(node, request, now);
+                    }
+                }
+            }
+        }
+        let ended = match self.round {
+            Round::First { until } | Round::Extension { until } => {
+                now >= until || self.seats.iter().all(|seat| !seat.due)
+            }
+            Round::Over => false,
+        };
+        if ended {
+            self.report(&mut findings);
+        }
+        findings
+    }
+
+    /// When [`Hold::step`] is due.
+    pub fn deadline(&self) -> Option<Tick> {
+        let report = match self.round {
+            Round::First { until } | Round::Extension { until } => Some(until),
+            Round::Over => None,
+        };
+        let work = (!self.over).then(|| {
+            let retries = self.seats.iter().filter_map(|seat| seat.retry);
+            retries.chain(std::iter::once(self.next)).min()
+        });
+        work.flatten().into_iter().chain(report).min()
+    }
+
+    /// The lock cannot come back: its validity ended, or its loss was proved.
+    fn is_dead(&self, now: Tick) -> bool {
+        self.over || now >= self.validity
+    }
+
+    fn judge(&mut self, now: Tick) -> Vec<Finding> {
+        if self.is_dead(now) {
+            return Vec::new();
+        }
+        let possible = self.seats.iter().filter(|seat| !seat.gone).count();
+        if possible < quorum(self.seats.len()) {
+            self.over = true;
+            return vec![Finding::Lost];
+        }
+        // Where fewer than a quorum are certain, somebody else may have the others by now.
+        let validity = self.lease.validity().unwrap_or(now);
+        if validity == self.validity {
+            return Vec::new();
+        }
+        self.validity = validity;
+        vec![Finding::Validity(validity)]
+    }
+
+    /// Says how the round went, once.
+    fn report(&mut self, findings: &mut Vec<Finding>) {
+        let nodes = self.seats.iter().filter(|seat| seat.confirmed).count();
+        let note = match self.round {
+            Round::Over => return,
+            Round::First { .. } => Note::Acquired { nodes },
+            Round::Extension { .. } if nodes >= quorum(self.seats.len()) => {
+                Note::Extended { nodes }
+            }
+            Round::Extension { .. } => Note::ExtensionFailed { nodes },
+        };
+        self.round = Round::Over;
+        findings.push(Finding::Note(note));
+    }
+}

@@ -1,0 +1,435 @@
+//! What was said to each node on which connection, what is unanswered, and which tokens a node may
+//! still carry.
+//!
+//! Three rules of the protocol live here because they are about connections:
+//!
+//! - Whoever gives a token up writes its release *behind* the unanswered acquire on the same
+//!   connection. On another connection it could overtake the acquire and leave an orphan.
+//! - After a reconnect the releases of tokens that were given up go first, since our own orphan
+//!   would block us.
+//! - While a lock is held, a connection with an unanswered acquire is never given a release; it is
+//!   set aside, its answers count for nothing, and the final release is written on it as well.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
+use crate::clock::Tick;
+
+/// What an unanswered or answered request was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// [`Request::Acquire`] for this token.
+    Acquire(Token),
+    /// [`Request::Extend`] for this token.
+    Extend(Token),
+    /// [`Request::Release`] for this token.
+    Release(Token),
+    /// [`Request::Look`].
+    Look,
+}
+
+impl Ask {
+    fn of(request: &Request) -> Self {
+        match *request {
+            Request::Acquire { token, .. } => Self::Acquire(token),
+            Request::Extend { token, .. } => Self::Extend(token),
+            Request::Release { token, .. } => Self::Release(token),
+            Request::Look => Self::Look,
+        }
+    }
+}
+
+/// A request that was queued on a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// What it was.
+    pub ask: Ask,
+    /// When its first byte was queued.
+    pub at: Tick,
+}
+
+/// What an event on a connection means.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// The node answered a request on its current connection.
+    Answer {
+        /// The node.
+        node: NodeIndex,
+        /// What it answered.
+        sent: Sent,
+        /// How.
+        reply: Reply,
+    },
+    /// The node's current connection is gone.
+    Broken {
+        /// The node.
+        node: NodeIndex,
+        /// Why.
+        trouble: Trouble,
+        /// When the connection was asked for.
+        opened: Tick,
+    },
+}
+
+#[derive(Debug)]
+struct Conn {
+    id: ConnId,
+    opened: Tick,
+    ready: Option<Tick>,
+    unanswered: VecDeque<Sent>,
+    /// The oldest unanswered request is overdue, and that was said.
+    silent: bool,
+    /// Its last answer was a refusal. That can be the connection's fault (its credentials, its
+    /// database), so that only another one brings the node back.
+    refuses: bool,
+}
+
+impl Conn {
+    fn owes(&self, ask: Ask) -> bool {
+        self.unanswered.iter().any(|sent| sent.ask == ask)
+    }
+
+    /// When the oldest unanswered request is overdue.
+    fn due(&self, timing: &Timing) -> Option<Tick> {
+        let Some(ready) = self.ready else {
+            return Some(self.opened.after(timing.connect_timeout));
+        };
+        self.unanswered.front().map(|sent| sent.at.max(ready).after(timing.node_timeout))
+    }
+}
+
+/// A token that the node may carry.
+#[derive(Debug)]
+struct Carried {
+    token: Token,
+    evidence: Evidence,
+    /// The release that was ordered; nothing else is sent with this token any more.
+    release: Option<Request>,
+    /// A request that keeps the token there for a ttl was executed at this time at the latest, as
+    /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
+    /// when its connection broke.
+    kept_from: Tick,
+}
+
+/// Why a node may carry a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// It was asked to, and has not answered or has refused. A release behind the request on the
+    /// same connection settles it, whenever that is executed.
+    Asked,
+    /// The connection broke after it was asked to: it may have obeyed, or may still.
+    Unsure,
+    /// It said so.
+    Confirmed,
+}
+
+#[derive(Debug)]
+struct Link {
+    node: NodeIndex,
+    serial: u32,
+    /// The node answered the last time that anything was heard of it.
+    answers: bool,
+    current: Option<Conn>,
+    aside: Vec<Conn>,
+    carried: Vec<Carried>,
+}
+
+/// The connections to all nodes, as the protocol sees them.
+#[derive(Debug)]
+pub struct Links {
+    nodes: Vec<Link>,
+    timing: Timing,
+    actions: Vec<Action>,
+}
+
+impl Links {
+    /// No connection yet to any of `nodes` nodes.
+    pub fn new(nodes: usize, timing: Timing) -> Self {
+        let link = |node| Link {
+            node: NodeIndex(node),
+            serial: 0,
+            answers: false,
+            current: None,
+            aside: Vec::new(),
+            carried: Vec::new(),
+        };
+        Self { nodes: (0_u8..).take(nodes).map(link).collect(), timing, actions: Vec::new() }
+    }
+
+    /// Every node, in canonical order.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeIndex> + use<> {
+        (0_u8..).take(self.nodes.len()).map(NodeIndex)
+    }
+
+    /// Where the session's actions gather, in order.
+    pub fn actions(&mut self) -> &mut Vec<Action> {
+        &mut self.actions
+    }
+
+    /// Queues a request on the node's current connection, opening one where there is none.
+    pub fn ask(&mut self, node: NodeIndex, request: Request, now: Tick) {
+        let link = &mut self.nodes[node.get()];
+        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.queue(request, now, &mut self.actions);
+    }
+
+    /// Gives `token` up: on every node that may carry it, behind whatever was sent, a release is
+    /// written on each connection that may still execute an acquire of it, and on the current one.
+    pub fn release(&mut self, token: Token, announce: bool, now: Tick) {
+        for link in &mut self.nodes {
+            let Some(carried) = link.carried.iter_mut().find(|c| c.token == token) else {
+                continue;
+            };
+            if carried.release.is_some() {
+                continue;
+            }
+            let request = Request::Release { token, announce };
+            carried.release = Some(request.clone());
+            for conn in &mut link.aside {
+                if conn.owes(Ask::Acquire(token)) {
+                    push(conn, request.clone(), now, &mut self.actions);
+                }
+            }
+            match &mut link.current {
+                Some(conn) => push(conn, request, now, &mut self.actions),
+                // A new connection writes the releases of what was given up first of all.
+                None => link.connect(self.timing.ttl, now, &mut self.actions),
+            }
+        }
+    }
+
+    /// Something happened on a connection. `None` when it is of no interest to anybody: events of
+    /// connections that were closed or set aside, and the connection's readiness.
+    pub fn handle(&mut self, id: ConnId, event: LinkEvent, now: Tick) -> Option<Heard> {
+        let link = self.nodes.get_mut(id.node.get())?;
+        match event {
+            LinkEvent::Ready => {
+                link.conn(id)?.ready = Some(now);
+                None
+            }
+            LinkEvent::Replied(reply) => {
+                let conn = link.conn(id)?;
+                let sent = conn.unanswered.pop_front()?;
+                conn.silent = false;
+                conn.refuses = matches!(reply, Reply::Refused(_));
+                link.answers = true;
+                link.learn(sent, &reply, now);
+                let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
+                link.aside.retain(|conn| {
+                    !conn.unanswered.is_empty() || {
+                        self.actions.push(Action::Close(conn.id));
+                        false
+                    }
+                });
+                current.then_some(Heard::Answer { node: id.node, sent, reply })
+            }
+            LinkEvent::Ended(trouble) => {
+                link.aside.retain(|conn| conn.id != id);
+                let conn = link.current.take_if(|conn| conn.id == id)?;
+                link.part_with(&conn, now);
+                Some(Heard::Broken { node: id.node, trouble, opened: conn.opened })
+            }
+        }
+    }
+
+    /// Finds what is overdue: connections that are not ready in time are dropped, nodes that leave
+    /// requests unanswered are named, each once for every time they fall silent.
+    pub fn overdue(&mut self, now: Tick) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for link in &mut self.nodes {
+            let Some(conn) = &mut link.current else {
+                continue;
+            };
+            if conn.silent || conn.due(&self.timing).is_none_or(|due| now < due) {
+                continue;
+            }
+            let (node, opened) = (link.node, conn.opened);
+            link.answers = false;
+            if conn.ready.is_some() {
+                conn.silent = true;
+                heard.push(Heard::Broken { node, trouble: Trouble::Silent, opened });
+            } else {
+                self.actions.push(Action::Close(conn.id));
+                let trouble = Trouble::ConnectTimeout;
+                if let Some(conn) = link.current.take() {
+                    link.part_with(&conn, now);
+                }
+                heard.push(Heard::Broken { node, trouble, opened });
+            }
+        }
+        heard
+    }
+
+    /// When [`Links::overdue`] has something to say at the earliest.
+    pub fn deadline(&self) -> Option<Tick> {
+        let waiting = self.nodes.iter().filter_map(|link| link.current.as_ref());
+        waiting.filter(|conn| !conn.silent).filter_map(|conn| conn.due(&self.timing)).min()
+    }
+
+    /// Whether the node leaves an overdue request unanswered.
+    pub fn is_silent(&self, node: NodeIndex) -> bool {
+        self.nodes[node.get()].current.as_ref().is_some_and(|conn| conn.silent)
+    }
+
+    /// Whether the node's current connection still owes an answer to `ask`.
+    pub fn owes(&self, node: NodeIndex, ask: Ask) -> bool {
+        self.nodes[node.get()].current.as_ref().is_some_and(|conn| conn.owes(ask))
+    }
+
+    /// Parts with a silent connection, so that the next request goes out on a fresh one. It is set
+    /// aside while it may still execute an acquire of a token that is in use.
+    pub fn renew(&mut self, node: NodeIndex) {
+        let link = &mut self.nodes[node.get()];
+        let Some(conn) = link.current.take_if(|conn| conn.silent) else {
+            return;
+        };
+        let in_use = |sent: &Sent| match sent.ask {
+            Ask::Acquire(token) => {
+                link.carried.iter().any(|c| c.token == token && c.release.is_none())
+            }
+            _ => false,
+        };
+        if conn.unanswered.iter().any(in_use) {
+            link.aside.push(conn);
+        } else {
+            self.actions.push(Action::Close(conn.id));
+        }
+    }
+
+    /// Parts with a connection that refuses as well. Not for a hold: if an acquire that was refused
+    /// was executed all the same, its release has to be written on that connection.
+    pub fn refresh(&mut self, node: NodeIndex) {
+        let refuses = |conn: &mut Conn| conn.refuses && conn.unanswered.is_empty();
+        if let Some(conn) = self.nodes[node.get()].current.take_if(refuses) {
+            self.actions.push(Action::Close(conn.id));
+        }
+        self.renew(node);
+    }
+
+    /// Whether a node that answered the last time still owes the answer to a release.
+    pub fn awaits_release(&self) -> bool {
+        self.nodes.iter().any(|link| {
+            let owes = |conn: &Conn| {
+                !conn.silent
+                    && (conn.ready.is_some() || link.answers)
+                    && conn.unanswered.iter().any(|sent| matches!(sent.ask, Ask::Release(_)))
+            };
+            link.current.as_ref().is_some_and(owes)
+        })
+    }
+
+    /// The nodes that may carry a token of ours although all were given up, with the time from
+    /// which on they keep it for at most a ttl.
+    pub fn untold(&self) -> Vec<(NodeIndex, Tick)> {
+        let still = |link: &Link| {
+            let carried = link.carried.iter().filter(|c| c.evidence != Evidence::Asked);
+            carried.map(|c| c.kept_from).max().map(|from| (link.node, from))
+        };
+        self.nodes.iter().filter_map(still).collect()
+    }
+}
+
+/// Queues `request` on `conn`.
+fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
+    conn.unanswered.push_back(Sent { ask: Ask::of(&request), at: now });
+    actions.push(Action::Send(conn.id, request));
+}
+
+impl Link {
+    fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
+        self.current.iter_mut().chain(&mut self.aside).find(|conn| conn.id == id)
+    }
+
+    /// Opens a connection where there is none; releases of what was given up go first.
+    fn connect(&mut self, ttl: Duration, now: Tick, actions: &mut Vec<Action>) {
+        if self.current.is_some() {
+            return;
+        }
+        self.carried.retain(|c| c.release.is_none() || now < c.kept_from.after(ttl));
+        let id = ConnId { node: self.node, serial: self.serial };
+        self.serial += 1;
+        actions.push(Action::Open(id));
+        let mut conn = Conn {
+            id,
+            opened: now,
+            ready: None,
+            unanswered: VecDeque::new(),
+            silent: false,
+            refuses: false,
+        };
+        for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
+            push(&mut conn, request, now, actions);
+        }
+        self.current = Some(conn);
+    }
+
+    fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
+        match request {
+            Request::Acquire { token, .. } | Request::Extend { token, .. } => {
+                match self.carried.iter_mut().find(|carried| carried.token == token) {
+                    Some(carried) => carried.kept_from = now,
+                    None => self.carried.push(Carried {
+                        token,
+                        evidence: Evidence::Asked,
+                        release: None,
+                        kept_from: now,
+                    }),
+                }
+            }
+            Request::Release { .. } | Request::Look => {}
+        }
+        if let Some(conn) = &mut self.current {
+            push(conn, request, now, actions);
+        }
+    }
+
+    /// What an answer says about the tokens that the node carries.
+    fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
+        let token = match sent.ask {
+            Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
+            Ask::Look => return,
+        };
+        let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
+            return;
+        };
+        let may_come = self.current.iter().chain(&self.aside).any(|c| c.owes(Ask::Acquire(token)));
+        let gone = match (sent.ask, reply) {
+            (Ask::Release(_), Reply::Refused(_)) => {
+                // It refused the acquire as well: there is nothing to tell.
+                self.carried[place].evidence == Evidence::Asked
+            }
+            (Ask::Acquire(_) | Ask::Extend(_), Reply::Done) => {
+                self.carried[place].evidence = Evidence::Confirmed;
+                self.carried[place].kept_from = now;
+                false
+            }
+            // A refused acquire may have set one of several keys.
+            (_, Reply::Refused(_)) => false,
+            (_, Reply::Done | Reply::Absent | Reply::Held(_)) => true,
+        };
+        if gone && !may_come {
+            self.carried.swap_remove(place);
+        }
+    }
+
+    /// `conn` ended. What was queued on it before it was ready was never written; what was
+    /// unanswered after that may have been executed.
+    fn part_with(&mut self, conn: &Conn, now: Tick) {
+        if conn.ready.is_none() {
+            self.answers = false;
+        }
+        for sent in &conn.unanswered {
+            let Ask::Acquire(token) = sent.ask else {
+                continue;
+            };
+            if conn.ready.is_none() {
+                self.carried.retain(|c| c.token != token || c.evidence != Evidence::Asked);
+            } else if let Some(c) = self.carried.iter_mut().find(|c| c.token == token)
+                && c.evidence == Evidence::Asked
+            {
+                c.evidence = Evidence::Unsure;
+                c.kept_from = now;
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What is known of every node: for verdicts, and for the words in which a verdict is told.
+
+use std::time::Duration;
+
+use super::{NodeIndex, NodeView, Obstacle, RefusalKind, Reply, holder::identity, lease::quorum};
+use crate::clock::Tick;
+
+/// By what one holder of one key is told from another.
+type Claim = (usize, Vec<u8>);
+
+#[derive(Debug)]
+struct Seat {
+    view: NodeView,
+    /// The foreign claim that the node showed last, and since when unchanged.
+    shown: Option<(Claim, Tick)>,
+}
+
+/// The nodes' last answers, and every claim seen since the last [`Views::forget`].
+#[derive(Debug)]
+pub struct Views {
+    seats: Vec<Seat>,
+    /// Which nodes showed a foreign claim, as a bit mask.
+    seen: Vec<(Claim, u16)>,
+}
+
+impl Views {
+    /// Nothing is known of any of `nodes` nodes.
+    pub fn new(nodes: usize) -> Self {
+        let seat = || Seat { view: NodeView::Unknown, shown: None };
+        Self { seats: std::iter::repeat_with(seat).take(nodes).collect(), seen: Vec::new() }
+    }
+
+    /// Starts to count claims anew.
+    pub fn forget(&mut self) {
+        self.seen.clear();
+    }
+
+    /// `node` answered an acquire (then [`Reply::Done`] is a vote for us) or a look.
+    pub fn learn(&mut self, node: NodeIndex, reply: &Reply, now: Tick) {
+        let view = match reply {
+            Reply::Done => NodeView::Ours,
+            Reply::Absent => NodeView::Free,
+            Reply::Held(obstacles) => {
+                for obstacle in obstacles {
+                    self.count(node, obstacle);
+                }
+                NodeView::Held(obstacles.clone())
+            }
+            Reply::Refused(refusal) => NodeView::Refused(refusal.clone()),
+        };
+        let shown = match &view {
+            NodeView::Held(obstacles) => obstacles.first().map(claim),
+            _ => None,
+        };
+        let seat = &mut self.seats[node.get()];
+        if seat.shown.as_ref().map(|(claim, _)| claim) != shown.as_ref() {
+            seat.shown = shown.map(|claim| (claim, now));
+        }
+        seat.view = view;
+    }
+
+    /// Something else became known of `node`.
+    pub fn set(&mut self, node: NodeIndex, view: NodeView) {
+        self.seats[node.get()].view = view;
+    }
+
+    fn count(&mut self, node: NodeIndex, obstacle: &Obstacle) {
+        let claim = claim(obstacle);
+        let bit = 1 << node.0;
+        match self.seen.iter_mut().find(|(seen, _)| *seen == claim) {
+            Some((_, nodes)) => *nodes |= bit,
+            None => self.seen.push((claim, bit)),
+        }
+    }
+
+    /// The last that is known of `node`.
+    pub fn of(&self, node: NodeIndex) -> &NodeView {
+        &self.seats[node.get()].view
+    }
+
+    /// The last that is known of every node.
+    pub fn all(&self) -> Vec<NodeView> {
+        self.seats.iter().map(|seat| seat.view.clone()).collect()
+    }
+
+    /// Whether one foreign claim was seen on a quorum of nodes.
+    pub fn is_held(&self) -> bool {
+        let quorum = quorum(self.seats.len());
+        self.seen.iter().any(|(_, nodes)| nodes.count_ones() as usize >= quorum)
+    }
+
+    /// Whether the foreign claim on `node` stands there unchanged for longer than `age`.
+    pub fn is_leftover(&self, node: NodeIndex, age: Duration, now: Tick) -> bool {
+        let shown = &self.seats[node.get()].shown;
+        shown.as_ref().is_some_and(|(_, since)| now.since(*since) > age)
+    }
+
+    /// Whether so many nodes refuse our rights that no quorum is possible, wait as we may.
+    pub fn is_forbidden(&self) -> bool {
+        let refuses = |seat: &&Seat| matches!(&seat.view, NodeView::Refused(refusal) if refusal.kind == RefusalKind::Rights);
+        self.seats.iter().filter(refuses).count() > self.seats.len() - quorum(self.seats.len())
+    }
+
+    /// When the quorum-th node becomes free by itself, from the expiries that the nodes told;
+    /// `None` when that takes a key without expiry or a node that does not answer.
+    pub fn free_in(&self) -> Option<Duration> {
+        let time = |seat: &Seat| match &seat.view {
+            NodeView::Free | NodeView::Ours => Some(Duration::ZERO),
+            NodeView::Held(obstacles) => {
+                let expiries: Option<Vec<_>> = obstacles.iter().map(|o| o.expires_in).collect();
+                expiries.map(|all| all.into_iter().max().unwrap_or_default())
+            }
+            _ => None,
+        };
+        let mut times: Vec<Duration> = self.seats.iter().filter_map(time).collect();
+        times.sort_unstable();
+        times.get(quorum(self.seats.len()) - 1).copied()
+    }
+}
+
+fn claim(obstacle: &Obstacle) -> Claim {
+    (obstacle.key, identity(&obstacle.occupant).to_vec())
+}

@@ -1,0 +1,263 @@
+//! Why the lock could not be had, in one line: who holds it, since when, whether they are alive,
+//! and what is wrong with the nodes that did not vote.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::{
+    duration::show,
+    protocol::{Denial, Holder, NodeView, Obstacle, Occupant, Trouble, Verdict, quorum},
+};
+
+/// The nodes of a list, in canonical order, as they are written.
+pub type Names = [String];
+
+/// The sentence for `denial` of the lock `key`.
+pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> String {
+    let holders = holders(denial, names, now);
+    let troubles = troubles(denial, names);
+    let with_troubles = |text: String| match &troubles {
+        Some(troubles) => format!("{text}; {troubles}"),
+        None => text,
+    };
+    match denial.verdict {
+        Verdict::Held => with_troubles(format!("'{key}' is held by {}", holders.join(", and "))),
+        Verdict::Contended if holders.is_empty() => {
+            with_troubles(format!("'{key}' is contended: others try to take it at the same time"))
+        }
+        Verdict::Contended => with_troubles(format!(
+            "'{key}' is contended: nobody has a quorum, but it is held by {}",
+            holders.join(", and ")
+        )),
+        Verdict::Unavailable => {
+            let needed = quorum(names.len());
+            let text = format!("no quorum for '{key}' ({needed} of {} nodes needed)", names.len());
+            let text = match troubles {
+                Some(troubles) => format!("{text}: {troubles}"),
+                None => format!("{text}: nodes do not answer in time"),
+            };
+            if holders.is_empty() {
+                text
+            } else {
+                format!("{text}; held by {}", holders.join(", and "))
+            }
+        }
+        Verdict::TooSlow => with_troubles(format!(
+            "the nodes answer too slowly to hold '{key}' with this ttl; raise --ttl"
+        )),
+    }
+}
+
+/// Everybody who stands in the way, each with the nodes that show them.
+fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
+    let mut seen: Vec<(&Obstacle, Vec<&str>, Option<Duration>)> = Vec::new();
+    for (view, name) in denial.nodes.iter().zip(names) {
+        let NodeView::Held(obstacles) = view else { continue };
+        for obstacle in obstacles {
+            let same =
+                |other: &Obstacle| other.key == obstacle.key && other.occupant == obstacle.occupant;
+            match seen.iter_mut().find(|(other, ..)| same(other)) {
+                Some((_, nodes, longest)) => {
+                    if !nodes.contains(&name.as_str()) {
+                        nodes.push(name);
+                    }
+                    // `None` is for ever.
+                    *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b));
+                }
+                None => seen.push((obstacle, vec![name], obstacle.expires_in)),
+            }
+        }
+    }
+    // Whoever is on most nodes matters most.
+    seen.sort_by_key(|(_, nodes, _)| std::cmp::Reverse(nodes.len()));
+    let everywhere = denial.verdict == Verdict::Held;
+    let told = seen.into_iter().enumerate().map(|(place, (obstacle, nodes, expires))| {
+        let who = describe(&obstacle.occupant, expires, now);
+        if everywhere && place == 0 { who } else { format!("{who} on {}", nodes.join(", ")) }
+    });
+    told.collect()
+}
+
+/// One holder.
+fn describe(occupant: &Occupant, expires: Option<Duration>, now: SystemTime) -> String {
+    let ends = match expires {
+        Some(time) => format!("expires in {}", show(time)),
+        None => "without expiry: it does not free itself".to_owned(),
+    };
+    match occupant {
+        Occupant::Type(name) => format!("a {name} of another program ({ends})"),
+        Occupant::Value(value) => match Holder::of_value(value) {
+            Some(holder) => person(&holder, expires, &ends, now),
+            None => {
+                let text = String::from_utf8_lossy(value);
+                let short: String = text.chars().take(40).collect();
+                format!("another client's value '{short}' ({ends})")
+            }
+        },
+    }
+}
+
+/// `db1 pid 4242 (backup, nightly) since 2026-11-29T14:03:12Z (3m ago; alive: extended 4s ago)`.
+fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTime) -> String {
+    let mut remarks: Vec<&str> = vec![&holder.user];
+    remarks.extend(holder.prog.as_deref());
+    remarks.extend(holder.label.as_deref());
+    let since = UNIX_EPOCH.checked_add(Duration::from_millis(holder.since)).unwrap_or(UNIX_EPOCH);
+    let age = now.duration_since(since).unwrap_or_default();
+    // humantime writes years up to 9999; what lies beyond is no time of ours.
+    let date = if holder.since < 253_402_300_800_000 {
+        humantime::format_rfc3339_seconds(since).to_string()
+    } else {
+        "an unknown time".to_owned()
+    };
+    let life = match (holder.every, expires) {
+        (Some(every), Some(expires)) => {
+            let silent = Duration::from_millis(holder.ttl).saturating_sub(expires);
+            let patience = Duration::from_millis(every) * 2 + Duration::from_millis(500);
+            if silent <= patience {
+                format!("alive: extended {} ago", show(silent))
+            } else {
+                format!("late: not extended for {}, {ends}", show(silent))
+            }
+        }
+        _ => ends.to_owned(),
+    };
+    format!(
+        "{} pid {} ({}) since {date} ({} ago; {life})",
+        holder.host,
+        holder.pid,
+        remarks.join(", "),
+        show(age),
+    )
+}
+
+/// What is wrong with the nodes that gave no answer that counts, grouped by the reason.
+fn troubles(denial: &Denial, names: &Names) -> Option<String> {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (view, name) in denial.nodes.iter().zip(names) {
+        let reason = match view {
+            NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
+            NodeView::Troubled(trouble) => words(trouble),
+            _ => continue,
+        };
+        match groups.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, nodes)) => nodes.push(name),
+            None => groups.push((reason, vec![name])),
+        }
+    }
+    if groups.is_empty() {
+        return None;
+    }
+    let told: Vec<String> =
+        groups.iter().map(|(reason, nodes)| format!("{}: {reason}", nodes.join(", "))).collect();
+    Some(told.join("; "))
+}
+
+/// A trouble in words.
+fn words(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Unresolvable(text) => format!("no address: {text}"),
+        Trouble::ConnectTimeout => "no connection in time".to_owned(),
+        Trouble::Unreachable(text) => text.clone(),
+        Trouble::Silent => "connected, but no answer in time".to_owned(),
+        Trouble::Cut => "closed the connection".to_owned(),
+        Trouble::Garbage => "does not speak the Redis protocol".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Refusal, RefusalKind, Token};
+
+    fn names() -> Vec<String> {
+        ["a:1", "b:1", "c:1"].map(String::from).to_vec()
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn held(value: &[u8], ms: u64) -> NodeView {
+        NodeView::Held(vec![Obstacle {
+            key: 0,
+            occupant: Occupant::Value(value.to_vec()),
+            expires_in: Some(Duration::from_millis(ms)),
+        }])
+    }
+
+    fn denial(verdict: Verdict, nodes: [NodeView; 3]) -> Denial {
+        Denial { verdict, nodes: nodes.to_vec(), waited: Duration::ZERO }
+    }
+
+    fn ours() -> Vec<u8> {
+        let holder = Holder {
+            host: "db1".into(),
+            pid: 4242,
+            user: "backup".into(),
+            since: 1_700_000_000_000,
+            ttl: 30_000,
+            every: Some(10_000),
+            label: Some("nightly".into()),
+            prog: Some("dump".into()),
+            ..Holder::default()
+        };
+        holder.value(Token::from_random(1)).into_bytes()
+    }
+
+    #[test]
+    fn holder_is_named_with_age_and_life() {
+        let value = ours();
+        let nodes = [held(&value, 25_000), held(&value, 26_000), NodeView::Free];
+        assert_eq!(
+            sentence(&denial(Verdict::Held, nodes), "K", &names(), at(1_700_000_192)),
+            "'K' is held by db1 pid 4242 (backup, dump, nightly) since 2023-11-14T22:13:20Z \
+             (3m 12s ago; alive: extended 4s ago)"
+        );
+    }
+
+    #[test]
+    fn holder_that_stopped_extending_is_late() {
+        let value = ours();
+        let nodes = [held(&value, 5_000), held(&value, 5_000), NodeView::Free];
+        let text = sentence(&denial(Verdict::Held, nodes), "K", &names(), at(0));
+        assert!(text.ends_with("(0ms ago; late: not extended for 25s, expires in 5s)"), "{text}");
+    }
+
+    #[test]
+    fn held_here_and_down_there_are_both_said() {
+        let down = NodeView::Troubled(Trouble::Unreachable("connection refused".into()));
+        let nodes = [held(b"thief", 5_000), NodeView::Free, down];
+        assert_eq!(
+            sentence(&denial(Verdict::Contended, nodes), "K", &names(), at(0)),
+            "'K' is contended: nobody has a quorum, but it is held by another client's value \
+             'thief' (expires in 5s) on a:1; c:1: connection refused"
+        );
+    }
+
+    #[test]
+    fn outage_groups_nodes_by_reason() {
+        let refusal = Refusal { kind: RefusalKind::State, text: "LOADING wait".into() };
+        let silent = || NodeView::Troubled(Trouble::Silent);
+        let nodes = [silent(), NodeView::Refused(refusal), silent()];
+        assert_eq!(
+            sentence(&denial(Verdict::Unavailable, nodes), "K", &names(), at(0)),
+            "no quorum for 'K' (2 of 3 nodes needed): a:1, c:1: connected, but no answer in time; \
+             b:1: refused: LOADING wait"
+        );
+    }
+
+    #[test]
+    fn what_is_no_lock_of_ours_is_said_as_what_it_is() {
+        let hash = || {
+            NodeView::Held(vec![Obstacle {
+                key: 0,
+                occupant: Occupant::Type("hash".into()),
+                expires_in: None,
+            }])
+        };
+        assert_eq!(
+            sentence(&denial(Verdict::Held, [hash(), hash(), hash()]), "K", &names(), at(0)),
+            "'K' is held by a hash of another program (without expiry: it does not free itself)"
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! The sentences of a run. Pure: what happened goes in, a line comes out.
+
+use std::time::{Duration, SystemTime};
+
+use super::{
+    denial,
+    notice::{EndedBy, Notice, OnLost, Process, Reason},
+    voice::Subject,
+};
+use crate::{
+    duration::show,
+    protocol::{Denial, NodeView, Note, Verdict, quorum},
+};
+
+/// So many leftover processes are named.
+const NAMED: usize = 8;
+
+impl Subject {
+    /// Why the lock could not be had.
+    pub(super) fn denial(&self, denial: &Denial, now: SystemTime) -> String {
+        denial::sentence(denial, &self.key, &self.nodes, now)
+    }
+
+    /// What a run waits for.
+    pub(super) fn waiting(&self, denial: &Denial, now: SystemTime) -> String {
+        let (key, patience) = (&self.key, &self.patience);
+        let text = self.denial(denial, now);
+        let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
+        format!("waiting for '{key}': {text}, {patience}")
+    }
+
+    /// The end of a wait.
+    pub(super) fn got(&self, waited: Duration) -> String {
+        format!("got '{}' after {}", self.key, show(waited))
+    }
+
+    /// The lock, when every node has answered.
+    pub(super) fn got_on(&self, nodes: usize, waited: Duration) -> String {
+        let (key, all) = (&self.key, self.nodes.len());
+        format!("got '{key}' on {nodes} of {all} nodes after {}", show(waited))
+    }
+
+    /// The sentence for a notice.
+    pub(super) fn sentence(&self, notice: &Notice, now: SystemTime) -> String {
+        let key = &self.key;
+        match notice {
+            Notice::Note(note) => self.note(note, now),
+            Notice::Acquired { waited } => self.got(*waited),
+            Notice::Cancelled { signal } => {
+                format!("{} while waiting for '{key}': giving up", signal_name(*signal))
+            }
+            Notice::Ending { left, kill_in } => format!(
+                "'{key}' cannot be extended and ends in {}: the command gets TERM now, KILL in {}",
+                show(*left),
+                show(*kill_in)
+            ),
+            Notice::RanOut => format!("'{key}' has run out: the command gets KILL"),
+            Notice::Lost { nodes, policy } => self.lost(nodes, *policy),
+            Notice::MaxRuntime { limit, kill_in } => format!(
+                "the command has run for {}: TERM now, KILL in {} (--max-runtime)",
+                show(*limit),
+                show(*kill_in)
+            ),
+            Notice::ParentDied { kill_in } => format!(
+                "our parent has ended: the command gets TERM now, KILL in {} (--die-with-parent)",
+                show(*kill_in)
+            ),
+            Notice::Stopped { signal, since, kill_in } => format!(
+                "the command has been stopped by {} for {} and keeps '{key}'; it gets KILL in {} \
+                 (--max-stopped)",
+                signal_name(*signal),
+                show(*since),
+                show(*kill_in)
+            ),
+            Notice::Leftover { processes, since } => format!(
+                "the command ended {} ago, its descendants did not: '{key}' is kept for {} \
+                 (--leftover)",
+                show(*since),
+                named(processes)
+            ),
+            Notice::EndingLeftover { signal } => {
+                let why = signal.map_or("--leftover kill".to_owned(), signal_name);
+                format!("{why}: ending the descendants that are left")
+            }
+            Notice::CannotSignal { processes } => format!(
+                "not allowed to signal {}: '{key}' is kept until they are gone or it ends; run \
+                 redlock with their rights (sudo redlock run ...)",
+                named(processes)
+            ),
+            Notice::GuardianDied => {
+                "the guardian process is gone: the run goes on without it".to_owned()
+            }
+            Notice::NodesGone => format!(
+                "the connections to the nodes are gone: '{key}' cannot be extended any more"
+            ),
+            Notice::Untold { nodes, at_most } => {
+                let names = nodes.iter().filter_map(|n| self.nodes.get(n.get()));
+                format!(
+                    "could not tell {}: '{key}' may stay locked there for up to {}",
+                    names.map(String::as_str).collect::<Vec<_>>().join(", "),
+                    show(*at_most)
+                )
+            }
+            Notice::NotReleased { at_most } => format!(
+                "'{key}' could not be given back in time and may stay locked for up to {}",
+                show(*at_most)
+            ),
+            Notice::Exit { code, reason } => format!("exit {code}: {}", self.reason(reason, now)),
+        }
+    }
+
+    fn note(&self, note: &Note, now: SystemTime) -> String {
+        let (key, all) = (&self.key, self.nodes.len());
+        match note {
+            Note::Waiting(denial) => self.waiting(denial, now),
+            Note::Outage(denial) => {
+                format!("{}; trying again, {}", self.denial(denial, now), self.patience)
+            }
+            Note::Recovered => "a quorum of nodes answers again".to_owned(),
+            Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
+            Note::Extended { nodes } => format!("extended '{key}' on {nodes} of {all} nodes"),
+            Note::ExtensionFailed { nodes } => format!(
+                "extension of '{key}' reached only {nodes} of {all} nodes, a quorum is {}; trying \
+                 again",
+                quorum(all)
+            ),
+        }
+    }
+
+    fn lost(&self, views: &[NodeView], policy: OnLost) -> String {
+        let gone = views.iter().zip(&self.nodes);
+        let gone = gone.filter(|(view, _)| matches!(view, NodeView::Held(_) | NodeView::Free));
+        let names: Vec<&str> = gone.map(|(_, name)| name.as_str()).collect();
+        let next = match policy {
+            OnLost::Kill => "the command gets KILL",
+            OnLost::Term => "the command gets TERM, and KILL after the grace",
+            OnLost::Continue => "the command runs on without a lock (--on-lost continue)",
+        };
+        format!("lost '{}': {} do not hold it any more; {next}", self.key, names.join(", "))
+    }
+
+    fn denied(&self, denial: &Denial, now: SystemTime) -> String {
+        let mut text = self.denial(denial, now);
+        let busy = is_busy(denial);
+        if denial.waited >= Duration::from_secs(1) {
+            text.push_str("; gave up after ");
+            text.push_str(&show(denial.waited));
+        } else if busy {
+            text.push_str("; to wait for it: --wait 10m");
+        }
+        let forbidden = |view: &NodeView| matches!(view, NodeView::Refused(refusal) if refusal.is_about_rights());
+        if !busy && denial.nodes.iter().any(forbidden) {
+            text.push_str("; check --username, REDLOCK_PASSWORD and the user's rights there");
+        }
+        text
+    }
+
+    fn reason(&self, reason: &Reason, now: SystemTime) -> String {
+        let key = &self.key;
+        match reason {
+            Reason::Denied(denial) => self.denied(denial, now),
+            Reason::TooLate { left, needed } => format!(
+                "'{key}' was acquired too late: {} of it are left, starting the command needs {}; \
+                 raise --ttl",
+                show(*left),
+                show(*needed)
+            ),
+            Reason::Lost => format!("'{key}' was lost while the command ran"),
+            Reason::RanOut => format!("'{key}' could not be extended in time"),
+            Reason::MaxRuntime { limit, by } => {
+                let end = match by {
+                    EndedBy::Term => "was ended by TERM",
+                    EndedBy::Kill => "needed KILL",
+                };
+                format!("the command ran for {} and {end} (--max-runtime)", show(*limit))
+            }
+            Reason::MaxStopped { limit } => format!(
+                "the command was stopped for longer than {} and got KILL (--max-stopped)",
+                show(*limit)
+            ),
+            Reason::NotFound { program } => format!("command not found: {program}"),
+            Reason::NotExecutable { program, error } => {
+                format!("cannot execute {program}: {error}")
+            }
+            Reason::Failed { what, error } => format!("cannot {what}: {error}"),
+        }
+    }
+}
+
+/// Whether somebody else has the lock, or nobody a quorum.
+pub(super) fn is_busy(denial: &Denial) -> bool {
+    matches!(denial.verdict, Verdict::Held | Verdict::Contended)
+}
+
+/// A signal's name without its SIG.
+fn signal_name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal)
+        .map_or_else(|| signal.to_string(), |name| name.trim_start_matches("SIG").to_owned())
+}
+
+fn named(processes: &[Process]) -> String {
+    let told = processes.iter().take(NAMED).map(|p| format!("{} ({})", p.pid, p.name));
+    let mut told: Vec<String> = told.collect();
+    if processes.len() > NAMED {
+        told.push(format!("{} more", processes.len() - NAMED));
+    }
+    told.join(", ")
+}

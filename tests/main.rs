@@ -1,0 +1,21 @@
+//! The integration tests: one target, one module per topic.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends here, and says why on its standard error"
+)]
+#![allow(dead_code, reason = "the harness has rooms for topics to come")]
+
+mod acquire;
+mod bad_input;
+mod child;
+mod exit_codes;
+mod faults;
+mod harness;
+mod hold;
+mod house;
+mod sandbox;
+mod scripts;
+mod sim;
+mod stress;

@@ -1,0 +1,210 @@
+//! The nodes in the world, and what goes wrong with them.
+
+use std::collections::VecDeque;
+
+use redlock::protocol::{LinkEvent, Refusal, RefusalKind, Reply, Request};
+
+use super::{
+    clock::{LocalClock, MS, Real},
+    link::{Kind, Path, Stage},
+    node::{Entry, Store},
+    plan::{Fault, Memory, Plan, Refusing, Seen, What},
+    show::{show, show_reply},
+    world::World,
+};
+
+/// A node and what is wrong with it.
+pub struct Node {
+    pub(super) store: Store,
+    pub(super) clock: LocalClock,
+    pub(super) stopped: bool,
+    pub(super) inbox: VecDeque<(usize, Request)>,
+    pub(super) down: Option<Seen>,
+    /// Connections that wait for an answer from a machine that is away.
+    pub(super) knocking: Vec<usize>,
+    pub(super) dark_until: Real,
+    pub(super) slow: u64,
+    pub(super) refusing: Option<Refusing>,
+    /// What a node that lost its memory would still carry: nobody else can have it while the node
+    /// is away for longer than the keys would live.
+    pub(super) ghost: Option<Store>,
+    /// Something was wrong with it in this history.
+    pub(super) touched: bool,
+}
+
+impl Node {
+    pub(super) fn new(plan: &Plan, clock: LocalClock) -> Self {
+        Self {
+            store: Store::new(plan.keys, plan.scripts),
+            clock,
+            stopped: false,
+            inbox: VecDeque::new(),
+            down: None,
+            knocking: Vec::new(),
+            dark_until: 0,
+            slow: 1,
+            refusing: None,
+            ghost: None,
+            touched: false,
+        }
+    }
+
+    /// What the node's clock shows, in whole milliseconds.
+    pub(super) fn now(&self, real: Real) -> u64 {
+        self.clock.at(real) / MS
+    }
+
+    /// What counts as being at `key`.
+    pub(super) fn carries(&self, key: usize, real: Real) -> Option<&Entry> {
+        let store = self.ghost.as_ref().unwrap_or(&self.store);
+        store.get(key, self.now(real))
+    }
+}
+
+impl World<'_> {
+    pub(super) fn arrive(&mut self, link: usize, request: Request) {
+        let node = self.links[link].node;
+        let node = &mut self.nodes[node];
+        if node.stopped {
+            node.inbox.push_back((link, request));
+        } else {
+            self.receive(link, &request);
+        }
+    }
+
+    pub(super) fn receive(&mut self, link: usize, request: &Request) {
+        let l = &mut self.links[link];
+        l.under_way -= 1;
+        self.actors[l.actor].under_way -= 1;
+        let arrives = match &mut l.path {
+            Path::Whole => true,
+            Path::Broken { admits: 0 } | Path::Vanished => false,
+            Path::Broken { admits } => {
+                *admits -= 1;
+                true
+            }
+        };
+        let actor = l.actor;
+        if arrives && self.nodes[self.links[link].node].down.is_none() {
+            self.execute(link, request);
+        }
+        if self.actors[actor].done() {
+            self.check_leftovers(actor);
+        }
+    }
+
+    pub(super) fn execute(&mut self, link: usize, request: &Request) {
+        let l = &self.links[link];
+        let (actor, place, id) = (l.actor, l.node, l.id);
+        let (kind, node) = (Kind::of(request), &mut self.nodes[place]);
+        let keys = &self.actors[actor].plan.keys;
+        let now = node.now(self.now);
+        let refuses = match node.refusing {
+            Some(Refusing::Everything) => true,
+            Some(Refusing::Acquires) => matches!(kind, Kind::Acquire(_)),
+            Some(Refusing::Nothing) | None => false,
+        };
+        let mut reply = Reply::Refused(Refusal {
+            kind: RefusalKind::State,
+            text: "LOADING the dataset".into(),
+        });
+        if !refuses {
+            let look = |store: &Store| -> Vec<Option<Entry>> {
+                keys.iter().map(|key| store.get(*key, now).cloned()).collect()
+            };
+            let before = look(&node.store);
+            let done = node.store.execute(keys, request, now);
+            let after = look(&node.store);
+            if !l.spoiled {
+                reply = done;
+            }
+            for (before, after) in before.iter().zip(&after) {
+                self.check.executed(actor, kind, before.as_ref(), after.as_ref(), self.now);
+            }
+        }
+        self.note(|| {
+            let to = format!("{}.{} of client {actor}", id.node.0, id.serial);
+            format!("node {place} answers {to}: {} -> {}", show(request), show_reply(&reply))
+        });
+        if !self.links[link].deaf() {
+            let dark = self.nodes[place].dark_until.max(self.now);
+            let at = dark + self.delay(link);
+            self.send_back(link, at, LinkEvent::Replied(reply));
+        }
+    }
+
+    pub(super) fn links_to(&self, node: usize) -> Vec<usize> {
+        let to = |link: &usize| self.links[*link].node == node;
+        (0..self.links.len()).filter(to).collect()
+    }
+
+    pub(super) fn fault_begins(&mut self, fault: Fault) {
+        self.note(|| format!("node {}: {:?} begins", fault.node, fault.what));
+        let node = &mut self.nodes[fault.node];
+        node.touched = true;
+        match fault.what {
+            What::Stopped => node.stopped = true,
+            What::Dark => node.dark_until = fault.until,
+            What::Slow(factor) => node.slow = factor,
+            What::Refusing(how) => node.refusing = Some(how),
+            What::Emptied => node.store.forget(),
+            What::Cut => {
+                for link in self.links_to(fault.node) {
+                    self.cut(link);
+                }
+            }
+            What::Down { memory, seen } => {
+                node.down = Some(seen);
+                if memory == Memory::Lost {
+                    node.ghost = Some(node.store.clone());
+                    node.store.forget();
+                }
+                let inbox = std::mem::take(&mut node.inbox);
+                for link in self.links_to(fault.node) {
+                    match seen {
+                        Seen::AtOnce => self.cut(link),
+                        Seen::Never if self.links[link].path == Path::Whole => {
+                            self.links[link].path = Path::Vanished;
+                            if self.links[link].stage == Stage::Opening {
+                                self.nodes[fault.node].knocking.push(link);
+                            }
+                        }
+                        Seen::Never => {}
+                    }
+                    if let Path::Broken { admits } = &mut self.links[link].path {
+                        *admits = 0;
+                    }
+                }
+                for (link, request) in inbox {
+                    self.receive(link, &request);
+                }
+            }
+        }
+    }
+
+    pub(super) fn fault_ends(&mut self, fault: Fault) {
+        self.note(|| format!("node {}: {:?} ends", fault.node, fault.what));
+        let node = &mut self.nodes[fault.node];
+        match fault.what {
+            What::Stopped => {
+                node.stopped = false;
+                for (link, request) in std::mem::take(&mut node.inbox) {
+                    self.receive(link, &request);
+                }
+            }
+            What::Slow(_) => node.slow = 1,
+            What::Refusing(_) => node.refusing = None,
+            What::Down { .. } => {
+                node.down = None;
+                node.ghost = None;
+                for link in std::mem::take(&mut node.knocking) {
+                    if self.links[link].stage == Stage::Opening {
+                        self.links[link].path = Path::Whole;
+                        self.knock(link);
+                    }
+                }
+            }
+            What::Dark | What::Cut | What::Emptied => {}
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The families of histories.
+
+use std::time::Duration;
+
+use redlock::protocol::{Occupant, Patience, Strategy};
+
+use super::{
+    clock::{MS, Real, SEC, nanos},
+    plan::{ActorPlan, FOREVER, Fault, Goal, Memory, Plan, Premise, Refusing, Seen, What, timing},
+    rng::Rng,
+};
+
+/// Ttls of all sizes; the short ones make the most of few steps.
+const TTLS: [u64; 4] = [100, 300, 1000, 5000];
+
+/// One client on a healthy fleet.
+pub fn alone(rng: &mut Rng) -> Plan {
+    let nodes = rng.pick(&[1, 3, 5, 7, 15]);
+    let mut plan = Plan::calm(nodes);
+    let ttl = rng.pick(&[300, 1000, 30_000]);
+    let mut actor = ActorPlan::new(nodes, Duration::from_millis(ttl));
+    actor.command = rng.below(3 * ttl) * MS;
+    actor.patience = any_patience(rng);
+    plan.keys = rng.index(3) + 1;
+    actor.keys = (0..plan.keys).collect();
+    plan.actors.push(actor);
+    plan.goal = Goal::OneWinner;
+    plan.skew(rng);
+    plan
+}
+
+/// One client while a minority is away, in every way.
+pub fn alone_with_a_minority_away(rng: &mut Rng) -> Plan {
+    let mut plan = alone(rng);
+    let nodes = plan.nodes.len();
+    for node in rng.some_of(nodes, (nodes - 1) / 2) {
+        let what = any_absence(rng);
+        let at = if rng.chance(70) { 0 } else { rng.below(SEC) };
+        plan.faults.push(Fault { node, at, until: at + rng.below(10 * SEC), what });
+    }
+    keep_premise(&mut plan);
+    plan
+}
+
+/// Clients that all want the same, on a fleet that works.
+pub fn crowd(rng: &mut Rng) -> Plan {
+    let nodes = rng.pick(&[1, 3, 5, 5, 5]);
+    let mut plan = Plan::calm(nodes);
+    plan.weather(rng);
+    // The shortest ttl whose time-outs let a node answer that works.
+    let ttl = rng.pick(&TTLS).max(plan.net.usual() / MS * 21);
+    let spread = rng.pick(&[0, plan.net.rtt, 10 * plan.net.rtt, SEC]);
+    for _ in 0..rng.between(2, 7) {
+        let mut actor = ActorPlan::new(nodes, Duration::from_millis(ttl));
+        actor.start = rng.below(spread + 1);
+        actor.command = rng.below(ttl * 3 / 2) * MS;
+        actor.strategy = if rng.chance(15) { Strategy::Sequential } else { Strategy::Concurrent };
+        plan.actors.push(actor);
+    }
+    plan.skew(rng);
+    plan.goal = Goal::AllRun;
+    plan
+}
+
+/// The same with different keys, of which some overlap.
+pub fn crowd_with_several_keys(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.keys = 3;
+    for actor in &mut plan.actors {
+        let count = rng.index(3) + 1;
+        actor.keys = rng.some_of(3, count);
+        actor.keys.sort_unstable();
+    }
+    plan
+}
+
+/// A crowd while a minority of the nodes comes and goes.
+pub fn crowd_with_faults(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    let nodes = plan.nodes.len();
+    for node in rng.some_of(nodes, (nodes - 1) / 2) {
+        trouble(&mut plan, node, rng);
+    }
+    keep_premise(&mut plan);
+    plan
+}
+
+/// A crowd whose processes are stopped now and then for longer than their locks are valid; their
+/// commands are not.
+pub fn crowd_with_pauses(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    for actor in &mut plan.actors {
+        pause(actor, 60, rng);
+    }
+    plan
+}
+
+fn pause(actor: &mut ActorPlan, percent: u64, rng: &mut Rng) {
+    let ttl = nanos(actor.timing.ttl);
+    let mut at = actor.start;
+    while rng.chance(percent) {
+        at += rng.below(2 * ttl);
+        let until = at + rng.below(2 * ttl);
+        actor.pauses.push((at, until));
+        at = until;
+    }
+}
+
+/// Anything can happen but that a node forgets a lock: nodes of any number stop, vanish and
+/// refuse, clients are stopped, killed and told to stop.
+pub fn storm(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    let nodes = plan.nodes.len();
+    let count = rng.index(nodes + 1);
+    for node in rng.some_of(nodes, count) {
+        trouble(&mut plan, node, rng);
+    }
+    for actor in &mut plan.actors {
+        actor.patience = any_patience(rng);
+        let ttl = nanos(actor.timing.ttl);
+        pause(actor, 30, rng);
+        if rng.chance(15) {
+            actor.crash = Some(actor.start + rng.below(3 * ttl));
+        }
+        if rng.chance(15) {
+            actor.signal = Some(actor.start + rng.below(3 * ttl));
+        }
+    }
+    keep_premise(&mut plan);
+    plan.goal = Goal::Any;
+    plan
+}
+
+/// The same job fired by cron on many hosts in the same instant: `run -n`, and a command that
+/// outlasts every verdict.
+pub fn cron(rng: &mut Rng, clients: u64) -> Plan {
+    let nodes = 5;
+    let mut plan = Plan::calm(nodes);
+    plan.net.jitter = rng.pick(&[5, 20, 50]);
+    let spread = rng.pick(&[1, MS / 10, MS]);
+    for _ in 0..clients {
+        let mut actor = ActorPlan::new(nodes, Duration::from_secs(30));
+        actor.start = rng.below(spread);
+        actor.patience = Patience::NoWait;
+        actor.command = 10 * SEC;
+        plan.actors.push(actor);
+    }
+    plan.goal = Goal::OneWinner;
+    plan
+}
+
+/// Locks that somebody deletes by hand while a command runs.
+pub fn emptied(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.premise = Premise::Broken;
+    plan.goal = Goal::Any;
+    let nodes = plan.nodes.len();
+    let count = rng.index(nodes) + 1;
+    let at = rng.below(SEC);
+    for node in rng.some_of(nodes, count) {
+        plan.faults.push(Fault { node, at, until: at, what: What::Emptied });
+    }
+    plan
+}
+
+fn any_patience(rng: &mut Rng) -> Patience {
+    match rng.below(3) {
+        0 => Patience::NoWait,
+        1 => Patience::Within(Duration::from_millis(rng.between(200, 5000))),
+        _ => FOREVER,
+    }
+}
+
+fn any_absence(rng: &mut Rng) -> What {
+    let memory = Memory::Kept;
+    match rng.below(7) {
+        0 => What::Stopped,
+        1 => What::Dark,
+        2 => What::Slow(rng.pick(&[20, 200])),
+        3 => What::Refusing(Refusing::Everything),
+        4 => What::Down { memory, seen: Seen::AtOnce },
+        5 => What::Down { memory, seen: Seen::Never },
+        _ => What::Cut,
+    }
+}
+
+/// One node goes through a few faults, one after the other.
+fn trouble(plan: &mut Plan, node: usize, rng: &mut Rng) {
+    let ttl = plan.actors.iter().map(|a| nanos(a.timing.ttl)).max();
+    let ttl = ttl.unwrap_or(SEC);
+    let mut at = rng.below(ttl);
+    for _ in 0..=rng.below(4) {
+        let memory = rng.pick(&[Memory::Kept, Memory::Lost]);
+        let seen = rng.pick(&[Seen::AtOnce, Seen::Never]);
+        let what = match rng.below(10) {
+            0..3 => any_absence(rng),
+            3 | 4 => What::Cut,
+            5 => What::Stopped,
+            6 => What::Refusing(Refusing::Acquires),
+            7 => What::Refusing(Refusing::Nothing),
+            _ => What::Down { memory, seen },
+        };
+        let mut until = at + rng.below(ttl * 3 / 2);
+        if matches!(what, What::Cut) {
+            until = at;
+        }
+        plan.faults.push(Fault { node, at, until, what });
+        at = until + rng.below(ttl);
+    }
+}
+
+/// A node that comes back without its memory stays away for longer than any lock is valid, as
+/// Redlock presupposes; a restart guard is for later.
+fn keep_premise(plan: &mut Plan) {
+    let ttl = plan.actors.iter().map(|a| nanos(a.timing.ttl)).max();
+    let long: Real = ttl.unwrap_or(0) * 103 / 100 + 10 * MS;
+    let mut shift = vec![0; plan.nodes.len()];
+    for fault in &mut plan.faults {
+        let late = &mut shift[fault.node];
+        fault.at += *late;
+        fault.until += *late;
+        if fault.forgets() && fault.until < fault.at + long {
+            *late += fault.at + long - fault.until;
+            fault.until = fault.at + long;
+        }
+    }
+}
+
+/// Somebody else's value at some of the nodes.
+pub fn foreign(plan: &mut Plan, nodes: impl Iterator<Item = usize>, expires: Option<Duration>) {
+    for node in nodes {
+        let value = Occupant::Value(b"thief".to_vec());
+        plan.present.push((node, 0, value, expires));
+    }
+}
+
+/// The durations of a ttl in milliseconds.
+pub fn chain(ms: u64) -> redlock::protocol::Timing {
+    timing(Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{brain::session, seeds::hold};
+
+    #[test]
+    fn lone_client_on_a_healthy_fleet_runs_after_one_round() {
+        for report in hold(500, &alone, &session) {
+            let outcome = &report.outcomes[0];
+            assert!(outcome.acquires <= 15);
+        }
+    }
+
+    #[test]
+    fn lone_client_runs_whatever_a_minority_of_nodes_does() {
+        hold(500, &alone_with_a_minority_away, &session);
+    }
+
+    #[test]
+    fn crowd_runs_one_after_the_other() {
+        hold(500, &crowd, &session);
+    }
+
+    #[test]
+    fn crowd_with_several_keys_runs_without_overlap() {
+        hold(500, &crowd_with_several_keys, &session);
+    }
+
+    #[test]
+    fn crowd_runs_while_a_minority_of_nodes_comes_and_goes() {
+        hold(500, &crowd_with_faults, &session);
+    }
+
+    #[test]
+    fn crowd_runs_although_its_processes_are_stopped_now_and_then() {
+        hold(500, &crowd_with_pauses, &session);
+    }
+
+    #[test]
+    fn no_fault_of_nodes_network_and_clients_makes_two_holders() {
+        hold(1000, &storm, &session);
+    }
+
+    #[test]
+    fn lock_that_was_deleted_on_a_quorum_is_reported_as_lost() {
+        hold(500, &emptied, &session);
+    }
+
+    #[test]
+    fn job_fired_on_many_hosts_at_once_has_one_winner() {
+        hold(100, &|rng: &mut Rng| cron(rng, 50), &session);
+    }
+}

@@ -1,0 +1,115 @@
+//! One connection between one run of the program and one node: two first-in-first-out pipes.
+
+use std::collections::VecDeque;
+
+use redlock::{
+    clock::Tick,
+    protocol::{ConnId, Request, Token},
+};
+
+use super::clock::Real;
+
+/// How far the connection has come, as its client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Not ready; requests queue up.
+    Opening,
+    /// Requests are on their way.
+    Ready,
+    /// Ended, and the client knows.
+    Ended,
+    /// Closed by the client; what it had sent still arrives.
+    Closed,
+}
+
+/// What became of the path to the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    Whole,
+    /// Broken: so many of the messages under way still arrive, nothing comes back.
+    Broken {
+        admits: usize,
+    },
+    /// The node's machine vanished: nothing arrives, and nobody is told until it is back.
+    Vanished,
+}
+
+/// The checks' memory of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub kind: Kind,
+    /// When it was queued, by the client's clock.
+    pub at: Tick,
+}
+
+/// What was asked, as far as the checks tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Acquire(Token),
+    Extend(Token),
+    Release(Token),
+    Look,
+}
+
+impl Kind {
+    pub fn of(request: &Request) -> Self {
+        match request {
+            Request::Acquire { token, .. } => Self::Acquire(*token),
+            Request::Extend { token, .. } => Self::Extend(*token),
+            Request::Release { token, .. } => Self::Release(*token),
+            Request::Look => Self::Look,
+        }
+    }
+}
+
+/// The connection.
+#[derive(Debug)]
+pub struct Link {
+    pub actor: usize,
+    pub id: ConnId,
+    /// The node that it really leads to.
+    pub node: usize,
+    pub stage: Stage,
+    pub path: Path,
+    /// What waits for the connection to be ready.
+    pub queued: Vec<Request>,
+    /// What has no answer yet, oldest first.
+    pub unanswered: VecDeque<Asked>,
+    /// When it became ready, by the client's clock: nothing was sent before.
+    pub ready_at: Tick,
+    /// Messages between client and node.
+    pub under_way: usize,
+    /// Arrival of the last message in each direction; no later one overtakes it.
+    pub up_last: Real,
+    pub down_last: Real,
+    /// Its preamble failed (a SELECT of a database that is not there): whatever the node does, the
+    /// client is told that it refused.
+    pub spoiled: bool,
+    /// Tokens whose acquire was sent on this connection.
+    pub acquired: Vec<Token>,
+}
+
+impl Link {
+    pub fn new(actor: usize, id: ConnId, node: usize) -> Self {
+        Self {
+            actor,
+            id,
+            node,
+            stage: Stage::Opening,
+            path: Path::Whole,
+            queued: Vec::new(),
+            unanswered: VecDeque::new(),
+            ready_at: Tick::default(),
+            under_way: 0,
+            up_last: 0,
+            down_last: 0,
+            spoiled: false,
+            acquired: Vec::new(),
+        }
+    }
+
+    /// Nobody reads what comes back any more.
+    pub fn deaf(&self) -> bool {
+        self.path != Path::Whole || matches!(self.stage, Stage::Ended | Stage::Closed)
+    }
+}

@@ -1,0 +1,30 @@
+//! The seeded simulator: M clients, each with its own clock, and N model nodes in virtual time. It
+//! drives `protocol::Session` unchanged through delays, stops, crashes, cuts, pauses and clocks
+//! that run apart, and checks the invariants of the protocol at every step.
+//!
+//! One `u64` makes one history. A failing test prints its seed and the end of the history;
+//! `REDLOCK_SIM_SEED=<seed> cargo test --test main <test>` plays that one again, all of it with
+//! `REDLOCK_SIM_TRACE=1`. `REDLOCK_SIM_TIMES=<n>` multiplies the number of histories.
+
+mod actor;
+mod brain;
+mod check;
+mod clock;
+mod command;
+mod contention;
+mod flaws;
+mod fleet;
+mod histories;
+mod link;
+mod mutations;
+mod naive;
+mod network;
+mod node;
+mod plan;
+mod process;
+mod rng;
+mod seeds;
+mod show;
+mod verdicts;
+mod verify;
+mod world;

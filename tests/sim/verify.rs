@@ -1,0 +1,136 @@
+//! Checks that need the whole world: what really is on the nodes, who really runs, what really is
+//! left in the end.
+
+use redlock::protocol::{NodeIndex, Patience, Token};
+
+use super::{
+    actor::{Actor, Command, Phase},
+    check::Rule,
+    clock::{MS, Real, SEC, nanos},
+    fleet::Node,
+    link::{Link, Path},
+    plan::{Goal, Premise},
+    world::World,
+};
+
+impl World<'_> {
+    pub(super) fn check_holders(&mut self) {
+        for holder in 0..self.holders.len() {
+            let actor = self.holders[holder];
+            let a = &self.actors[actor];
+            let Some(claim) = self.check.claim(actor) else {
+                continue;
+            };
+            let alive = a.command == Command::Alive;
+            if a.plan.clock.tick(self.now) > claim.validity && alive {
+                let what = format!("the command of client {actor} outlives its validity");
+                self.broken(Rule::AliveWithinValidity, what);
+            }
+            let keys = &self.actors[actor].plan.keys;
+            let has = |node: &&Node| {
+                let ours = |key: &usize| {
+                    let entry = node.carries(*key, self.now);
+                    entry.is_some_and(|entry| entry.token == Some(claim.token))
+                };
+                keys.iter().all(ours)
+            };
+            let nodes = self.nodes.iter().filter(has).count();
+            if nodes < self.plan.quorum() && self.plan.premise == Premise::Kept {
+                let what = format!("client {actor} runs with {nodes} nodes");
+                self.broken(Rule::QuorumCarries, what);
+            }
+        }
+    }
+
+    /// 4, when the client is gone and nothing of it is under way any more.
+    pub(super) fn check_leftovers(&mut self, actor: usize) {
+        let a = &self.actors[actor];
+        if a.under_way > 0 {
+            return;
+        }
+        let mut left = Vec::new();
+        for (place, node) in self.nodes.iter().enumerate() {
+            for key in &a.plan.keys {
+                let Some(entry) = node.store.get(*key, node.now(self.now)) else {
+                    continue;
+                };
+                let Some(token) = entry.token else { continue };
+                if self.check.owner(token) != Some(actor) {
+                    continue;
+                }
+                let expires = entry.expires.map(|at| at - node.now(self.now));
+                let ttl = nanos(a.plan.timing.ttl) / MS;
+                let excused = a.phase == Phase::Crashed || self.indeterminate(actor, place, token);
+                if !excused || expires.is_none_or(|left| left > ttl) {
+                    left.push(format!("{token} at node {place} for {expires:?} ms"));
+                }
+            }
+        }
+        if !left.is_empty() {
+            let what = format!("client {actor} leaves {}", left.join(", "));
+            self.broken(Rule::NoLeftover, what);
+        }
+    }
+
+    /// What the client sent to this node could not be known to it.
+    pub(super) fn indeterminate(&self, actor: usize, place: usize, token: Token) -> bool {
+        let a = &self.actors[actor];
+        let broken = |link: &Link| {
+            let held = self.check.claim(actor).is_some_and(|claim| claim.token == token);
+            // In a hold nothing undoes what a connection refused and did all the same.
+            let unheard = link.path != Path::Whole || (link.spoiled && held);
+            link.node == place && unheard && link.acquired.contains(&token)
+        };
+        let mut links = a.links.iter().map(|(_, link)| &self.links[*link]);
+        let told = |node: &NodeIndex| a.plan.view[node.get()] == place;
+        let slow = nanos(a.plan.timing.node_timeout) <= self.plan.net.slowest();
+        // One that was stopped finds its nodes silent, when it looks at its clock first.
+        let late = !a.plan.pauses.is_empty();
+        let node = &self.nodes[place];
+        links.any(broken) || (a.outcome.untold.iter().any(told) && (node.touched || slow || late))
+    }
+
+    pub(super) fn check_verdict(&mut self, actor: usize) {
+        let a = &self.actors[actor];
+        let waited = self.now - a.plan.start;
+        if a.paused_since(0) {
+            return;
+        }
+        let timing = a.plan.timing;
+        let (least, most) = match a.plan.patience {
+            Patience::Within(limit) => (nanos(limit) * 98 / 100, nanos(limit) + 50 * MS),
+            Patience::NoWait => {
+                let slowest = 40 * self.plan.net.rtt * 2;
+                let tries = slowest.max(SEC) + 2 * nanos(timing.ttl);
+                (0, tries + nanos(timing.connect_timeout) + 4 * nanos(timing.node_timeout))
+            }
+            Patience::Forever { outage } => (nanos(outage) * 98 / 100, Real::MAX),
+        };
+        if waited < least || waited > most {
+            let what = format!("client {actor} gets its verdict after {} ms", waited / MS);
+            self.broken(Rule::InTime, what);
+        }
+    }
+
+    pub(super) fn check_goal(&mut self) {
+        let ran = |a: &&Actor| a.outcome.ran;
+        let winners = self.actors.iter().filter(ran).count();
+        if let Some(late) = self.actors.iter().position(|a| !a.done()) {
+            let what = format!("client {late} is not done: {:?}", self.actors[late].phase);
+            self.broken(Rule::Progress, what);
+        }
+        // One that was stopped between the lock and the spawn rightly gives it back.
+        let idle = |a: &Actor| a.plan.in_peace() && a.outcome.acquired.is_none();
+        match self.plan.goal {
+            Goal::OneWinner if winners != 1 => {
+                self.broken(Rule::OneWinner, format!("{winners} commands ran"));
+            }
+            Goal::AllRun => {
+                if let Some(idle) = self.actors.iter().position(idle) {
+                    self.broken(Rule::Progress, format!("the command of client {idle} never ran"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
