@@ -159,9 +159,9 @@ impl Attempt {
 
     /// A node answered.
     pub fn answer(&mut self, node: NodeIndex, sent: Sent, reply: &Reply, desk: &mut Desk<'_>) {
-        let seat = &mut self.seats[node.get()];
-        seat.quiet = false;
-        seat.spoke |= !matches!(reply, Reply::Refused(_));
+        let place = &mut self.seats[node.get()];
+        place.quiet = false;
+        place.spoke |= !matches!(reply, Reply::Refused(_));
         match sent.ask {
             Ask::Acquire(token) if token == self.token => {
                 self.took = desk.now.since(sent.at);

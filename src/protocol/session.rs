@@ -232,11 +232,13 @@ impl Session {
         if let Some(heard) = self.links.handle(conn, event, now) {
             self.hear(heard, now);
         }
+        // Who is overdue is not asked here: after a stop of ours the answers of the others can be
+        // among the next events.
         self.step(now);
     }
 
-    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless), and
-    /// after everything that happened until now was handled: only then a missing answer is one.
+    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless), after
+    /// everything that has happened on the connections was handled.
     pub fn wake(&mut self, now: Tick) {
         for heard in self.links.overdue(now) {
             self.hear(heard, now);

@@ -126,10 +126,8 @@ impl World<'_> {
         a.stopped = false;
         let mut backlog = std::mem::take(&mut a.backlog);
         self.note(|| format!("client {actor} goes on, {} events late", backlog.len()));
-        // A loop that looks at its sockets first, or at its clock.
-        if self.rng.chance(70) {
-            backlog.sort_by_key(|due| !matches!(due, Due::Deliver(..)));
-        }
+        // The loop looks at its sockets first.
+        backlog.sort_by_key(|due| !matches!(due, Due::Deliver(..)));
         for due in backlog {
             self.dispatch(due);
         }

@@ -8,7 +8,7 @@ use redlock::{
     clock::Tick,
     protocol::{
         Action, ConnId, Contract, Denial, Event, LinkEvent, NodeIndex, NodeView, Patience, Reply,
-        Request, Token, Trouble, Verdict,
+        Request, Token, Verdict,
     },
 };
 
@@ -310,7 +310,6 @@ impl Brain for Naive {
         match event {
             LinkEvent::Ready => {}
             LinkEvent::Replied(reply) => self.replied(node, &reply, now),
-            LinkEvent::Ended(Trouble::Garbage) => {}
             LinkEvent::Ended(_) => {
                 let n = &mut self.nodes[node];
                 n.conn = None;

@@ -84,14 +84,13 @@ impl World<'_> {
         }
         let node = &self.nodes[l.node];
         match l.path {
-            Path::Broken { .. } => return,
             // The first packet to a machine that came back without knowing the connection.
             Path::Vanished if node.down.is_none() => {
                 let at = self.now + delay;
                 l.path = Path::Broken { admits: 0 };
                 return self.send_back(link, at, LinkEvent::Ended(Trouble::Cut));
             }
-            Path::Vanished => return,
+            Path::Broken { .. } | Path::Vanished => return,
             Path::Whole => {}
         }
         let at = (self.now.max(node.dark_until) + delay).max(l.up_last);

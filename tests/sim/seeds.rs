@@ -50,7 +50,7 @@ pub fn hold(count: u64, family: Family, maker: &Maker) -> Vec<Report> {
             Err(violation) => fail(seed, &violation, family, maker),
         }
         if env::var_os("REDLOCK_SIM_TRACE").is_some() {
-            println!("{}", trace(seed, family, maker).join("\n"));
+            eprintln!("{}", trace(seed, family, maker).join("\n"));
         }
     }
     reports

@@ -84,10 +84,8 @@ impl World<'_> {
         let mut links = a.links.iter().map(|(_, link)| &self.links[*link]);
         let told = |node: &NodeIndex| a.plan.view[node.get()] == place;
         let slow = nanos(a.plan.timing.node_timeout) <= self.plan.net.slowest();
-        // One that was stopped finds its nodes silent, when it looks at its clock first.
-        let late = !a.plan.pauses.is_empty();
         let node = &self.nodes[place];
-        links.any(broken) || (a.outcome.untold.iter().any(told) && (node.touched || slow || late))
+        links.any(broken) || (a.outcome.untold.iter().any(told) && (node.touched || slow))
     }
 
     pub(super) fn check_verdict(&mut self, actor: usize) {

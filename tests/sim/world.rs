@@ -47,7 +47,8 @@ pub enum Due {
     FaultEnds(usize),
 }
 
-struct At(Real, u64, Due);
+/// When it is due, and in which order among those due at once.
+pub(super) struct At(Real, u64, Due);
 
 impl PartialEq for At {
     fn eq(&self, other: &Self) -> bool {
