@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use rustix::process::Signal;
 
-use crate::support::{Lock, alive, send, wait_for};
+use super::support::{Lock, alive, send, wait_for};
 
 /// The pids are in `leader` and `escaped`.
 const TREE: &str = "echo $$ >$D/leader; \
@@ -62,10 +62,7 @@ fn rule_36_nested_runs_die_with_the_outer_one() {
     let run = lock.run(&words).opt("ttl=30s").start();
     let pids = [lock.number("leader"), lock.number("escaped")];
     let outer = fs::read_to_string(format!("/proc/{}/environ", pids[1])).unwrap();
-    let runs = outer
-        .split('\0')
-        .find(|v| v.starts_with("REDLOCK_RUN="))
-        .unwrap();
+    let runs = outer.split('\0').find(|v| v.starts_with("REDLOCK_RUN=")).unwrap();
     assert_eq!(runs.split(' ').count(), 2, "{runs}");
     run.send(Signal::KILL);
     wait_for("the end of the tree", || dead(&pids));
@@ -74,16 +71,12 @@ fn rule_36_nested_runs_die_with_the_outer_one() {
 #[test]
 fn rule_36_guardian_is_unseen_by_the_command_and_by_signals_to_the_group() {
     let lock = Lock::new();
-    let run = lock
-        .sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done")
-        .start();
+    let run = lock.sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done").start();
     run.wait_for_output("ready");
     let guardian = run.guardian();
     let status = fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
     assert!(status.contains("SigBlk:\tfffffffe7ffbfeff"), "{status}");
-    let fds = fs::read_dir(format!("/proc/{guardian}/fd"))
-        .unwrap()
-        .count();
+    let fds = fs::read_dir(format!("/proc/{guardian}/fd")).unwrap().count();
     assert_eq!(fds, 2, "its pipe and its timer");
     let stat = fs::read_to_string(format!("/proc/{guardian}/stat")).unwrap();
     let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap();
@@ -97,14 +90,10 @@ fn rule_36_guardian_is_unseen_by_the_command_and_by_signals_to_the_group() {
 #[test]
 fn rule_36_death_of_the_guardian_is_one_warning() {
     let lock = Lock::new();
-    let run = lock
-        .sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done; exit 6")
-        .start();
+    let run = lock.sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done; exit 6").start();
     run.wait_for_output("ready");
     send(run.guardian(), Signal::KILL);
-    wait_for("the warning", || {
-        run.stderr().contains("GuardianDied").then_some(())
-    });
+    wait_for("the warning", || run.stderr().contains("GuardianDied").then_some(()));
     lock.make("end");
     let done = run.finish();
     assert_eq!(done.code(), Some(6));
@@ -142,10 +131,8 @@ fn rule_37_command_dies_with_a_killed_run() {
 #[test]
 fn rule_39_death_of_the_parent_ends_the_command() {
     let lock = Lock::new();
-    let words = lock.words(
-        &["ttl=30s", "die-with-parent"],
-        &["sh", "-c", "echo $$ >$D/leader; exec sleep 60"],
-    );
+    let words = lock
+        .words(&["ttl=30s", "die-with-parent"], &["sh", "-c", "echo $$ >$D/leader; exec sleep 60"]);
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let mut parent = std::process::Command::new("setsid")
         .args(["bash", "-c", &format!("{}; :", quoted.join(" "))])
@@ -165,22 +152,13 @@ fn older_children_are_neither_signalled_nor_waited_for() {
     let lock = Lock::new();
     let run = lock
         .sh("echo $$ >$D/leader; while :; do sleep .01; done")
-        .under(&[
-            "sh",
-            "-c",
-            "sleep 600 & echo $! >$D/older; exec \"$@\"",
-            "sh",
-        ])
+        .under(&["sh", "-c", "sleep 600 & echo $! >$D/older; exec \"$@\"", "sh"])
         .opt("ttl=30s")
         .start();
     let (leader, older) = (lock.number("leader"), lock.number("older"));
     lock.make("stolen");
     wait_for("the end of the command", || dead(&[leader]));
-    assert_eq!(
-        run.finish().code(),
-        Some(79),
-        "not held up by the older child"
-    );
+    assert_eq!(run.finish().code(), Some(79), "not held up by the older child");
     assert!(alive(older));
     send(older, Signal::KILL);
 }
@@ -191,12 +169,7 @@ fn older_children_survive_a_killed_or_stopped_run_too() {
         let lock = Lock::new();
         let run = lock
             .sh("echo $$ >$D/leader; while :; do sleep .01; done")
-            .under(&[
-                "sh",
-                "-c",
-                "sleep 600 & echo $! >$D/older; exec \"$@\"",
-                "sh",
-            ])
+            .under(&["sh", "-c", "sleep 600 & echo $! >$D/older; exec \"$@\"", "sh"])
             .opt("ttl=500ms")
             .start();
         let (leader, older) = (lock.number("leader"), lock.number("older"));
