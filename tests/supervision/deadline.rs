@@ -42,6 +42,33 @@ fn rule_33_command_gets_term_first_and_in_time() {
     assert_eq!(done.code(), Some(79), "it ended in time, and the lock was over all the same");
 }
 
+/// A boot-time clock that is a day ahead: whoever mixes it with another sees it here.
+#[test]
+fn rule_31_deadline_is_kept_by_the_boot_time_clock_alone() {
+    let unshare =
+        ["unshare", "--user", "--map-root-user", "--time", "--boottime", "86400", "--fork"];
+    let mut possible = std::process::Command::new(unshare[0]);
+    if !possible.args(&unshare[1..]).arg("true").status().is_ok_and(|status| status.success()) {
+        crate::skip!("this machine has no time namespaces");
+    }
+    let lock = Lock::new();
+    let done = lock.sh("exit 7").under(&unshare).opt("ttl=1s").finish();
+    assert_eq!(done.code(), Some(7));
+    lock.make("frozen");
+    for guardian in ["on", "off"] {
+        let start = Instant::now();
+        let run = lock.sh(STUBBORN).under(&unshare).opt("ttl=2s");
+        let done = run.opt(&format!("guardian={guardian}")).finish();
+        assert_eq!(done.code(), Some(79));
+        let escaped = lock.number("escaped");
+        assert!(!alive(escaped));
+        // Neither at once nor never: T2 is 1.778 s after the acquisition, the release 1.15 s more.
+        let elapsed = start.elapsed();
+        assert!(elapsed > Duration::from_millis(1700), "{elapsed:?}");
+        assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    }
+}
+
 #[test]
 fn rule_32_short_outage_is_survived() {
     let lock = Lock::new();
