@@ -141,7 +141,7 @@ fn success_is_silent_unless_asked_to_speak() {
     loud.signal(Signal::TERM);
     let outcome = loud.output();
     assert!(outcome.stdout.is_empty(), "{outcome}");
-    assert!(outcome.stderr.starts_with("redlock: got 'k' after "), "{outcome}");
+    assert!(outcome.stderr.starts_with("redlock: got 'k' on 5 of 5 nodes after "), "{outcome}");
 }
 
 #[test]
