@@ -123,7 +123,7 @@ fn kill_to_reaped(memory: usize) -> Outcome<Duration> {
 fn fill(tail: &mut Child, memory: usize) -> Outcome<()> {
     // Kept open: at its end tail would print and exit.
     let input = tail.stdin.as_mut().ok_or("no input")?;
-    let block = [b'x'; 1 << 16];
+    let block = vec![b'x'; 1 << 16];
     for _ in 0..memory / block.len() {
         input.write_all(&block)?;
     }

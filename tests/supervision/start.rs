@@ -228,12 +228,13 @@ fn rule_17_standard_input_is_the_commands() {
 
 #[test]
 fn rule_18_limits_stay() {
-    let lock = Lock::new();
-    let done = lock
-        .sh("ulimit -Sc; ulimit -Hc; umask; nice")
-        .under(&["sh", "-c", "ulimit -c 1000; umask 027; exec nice -n 3 \"$@\"", "sh"])
-        .finish();
-    assert_eq!(done.stdout, "1000\n1000\n0027\n3\n");
+    const LOOK: &str = "ulimit -Sc; ulimit -Hc; umask; nice";
+    const CHANGE: [&str; 4] =
+        ["sh", "-c", "ulimit -c 1000; umask 027; exec nice -n 3 \"$@\"", "sh"];
+    let without = Command::new(CHANGE[0]).args(&CHANGE[1..]).args(["sh", "-c", LOOK]).output();
+    let without = String::from_utf8(without.unwrap().stdout).unwrap();
+    assert!(without.starts_with("1000\n1000\n0027\n"), "{without}");
+    assert_eq!(Lock::new().sh(LOOK).under(&CHANGE).finish().stdout, without);
 }
 
 #[test]
