@@ -231,7 +231,8 @@ fn rule_18_limits_stay() {
     const LOOK: &str = "ulimit -Sc; ulimit -Hc; umask; nice";
     const CHANGE: [&str; 4] =
         ["sh", "-c", "ulimit -c 1000; umask 027; exec nice -n 3 \"$@\"", "sh"];
-    let without = Command::new(CHANGE[0]).args(&CHANGE[1..]).args(["sh", "-c", LOOK]).output();
+    let without =
+        std::process::Command::new(CHANGE[0]).args(&CHANGE[1..]).args(["sh", "-c", LOOK]).output();
     let without = String::from_utf8(without.unwrap().stdout).unwrap();
     assert!(without.starts_with("1000\n1000\n0027\n"), "{without}");
     assert_eq!(Lock::new().sh(LOOK).under(&CHANGE).finish().stdout, without);
