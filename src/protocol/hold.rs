@@ -93,6 +93,11 @@ impl Hold {
         }
     }
 
+    /// Something may have happened to the lock: ask all nodes now.
+    pub fn hurry(&mut self, now: Tick) {
+        self.next = self.next.min(now);
+    }
+
     /// The token of the lock.
     pub fn token(&self) -> Token {
         self.token
