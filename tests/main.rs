@@ -19,4 +19,5 @@ mod sandbox;
 mod scripts;
 mod sim;
 mod stress;
+mod supervision;
 mod tokens;

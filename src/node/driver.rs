@@ -15,12 +15,18 @@ pub trait Driver: Send + 'static {
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick);
     /// The [`Driver::deadline`] was reached, or the clock may have jumped.
     fn wake(&mut self, now: Tick);
+    /// This process was stopped for a while.
+    fn resume(&mut self, now: Tick) {
+        self.wake(now);
+    }
     /// Come to an end, which is [`Event::Settled`] for a session.
     fn stop(&mut self, now: Tick);
     /// Come to an end and leave the lock on the nodes.
     fn keep(&mut self, now: Tick) {
         self.stop(now);
     }
+    /// The owner has used what it was told last and wants more.
+    fn more(&mut self, _: Tick) {}
     /// When [`Driver::wake`] is due.
     fn deadline(&self) -> Option<Tick>;
     /// What is to be done, in order.
@@ -42,6 +48,10 @@ impl Driver for Session {
 
     fn wake(&mut self, now: Tick) {
         self.wake(now);
+    }
+
+    fn resume(&mut self, now: Tick) {
+        self.resume(now);
     }
 
     fn stop(&mut self, now: Tick) {
@@ -78,6 +88,10 @@ impl Driver for Adoption {
 
     fn wake(&mut self, now: Tick) {
         self.wake(now);
+    }
+
+    fn resume(&mut self, now: Tick) {
+        self.resume(now);
     }
 
     fn stop(&mut self, now: Tick) {

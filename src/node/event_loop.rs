@@ -29,8 +29,10 @@ pub enum Command {
     Stop,
     /// Stop it and leave the lock on the nodes.
     Keep,
-    /// Compare the clock: this process may have been stopped.
-    Wake,
+    /// Go on with the next page.
+    More,
+    /// This process was stopped for a while.
+    Resume,
 }
 
 /// How much is read at once: more than any answer of ours on one key.
@@ -211,7 +213,8 @@ impl<D: Driver> EventLoop<D> {
                     self.leave = Leave::Taken;
                     self.driver.keep(now);
                 }
-                Ok(Command::Wake) => self.driver.wake(now),
+                Ok(Command::More) => self.driver.more(now),
+                Ok(Command::Resume) => self.driver.resume(now),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     if self.leave == Leave::Missed {

@@ -61,9 +61,14 @@ impl Nodes {
         self.commands.send(Command::Keep);
     }
 
-    /// Makes the machine compare the clock, after this process was stopped for a while.
-    pub fn wake(&self) {
-        self.commands.send(Command::Wake);
+    /// Lets a machine that tells in pages go on with the next.
+    pub fn more(&self) {
+        self.commands.send(Command::More);
+    }
+
+    /// Makes the machine compare the clock and extend, after this process was stopped for a while.
+    pub fn resume(&self) {
+        self.commands.send(Command::Resume);
     }
 }
 

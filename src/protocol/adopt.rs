@@ -90,6 +90,14 @@ impl Adoption {
         self.step(now);
     }
 
+    /// This process was stopped for a while: extends at once.
+    pub fn resume(&mut self, now: Tick) {
+        if let Phase::Holding(hold) = &mut self.phase {
+            hold.hurry(now);
+        }
+        self.wake(now);
+    }
+
     /// The owner is done: leaves a full ttl behind.
     pub fn stop(&mut self, now: Tick) {
         match std::mem::replace(&mut self.phase, Phase::Over) {
