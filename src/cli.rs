@@ -74,6 +74,19 @@ pub enum Command {
     /// running holder finds out at its next extension at the latest and ends its command.
     #[command(visible_alias = "unlock")]
     Release(ReleaseArgs),
+    /// Who holds which locks, node by node.
+    ///
+    /// Without keys: the nodes, and every lock on them. With keys: these locks in full, what each
+    /// node shows, what can be done about it, and the line that frees it.
+    ///
+    /// held: one holder is on a quorum of nodes. unknown: too few nodes answer to exclude that.
+    /// partial: nobody can hold it, and something is left on some node. free: nothing is there.
+    ///
+    /// life: alive (extended in time), late (not extended in time, ends by itself), acquired (taken
+    /// by `redlock acquire`, nobody extends it by itself), finished (kept by --min-hold), leftover
+    /// (nobody holds it), foreign (another client's value), endless (somebody took its expiry
+    /// away).
+    Status(StatusArgs),
     /// Start throw-away Redis masters on this machine, for trying out and for tests.
     ///
     /// Starts real redis-server (or valkey-server) processes from PATH on free loopback ports, in
@@ -254,6 +267,47 @@ pub struct ReleaseArgs {
     pub nodes: NodeArgs,
 }
 
+/// The options of `redlock status`.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock status [KEY]... [options]")]
+pub struct StatusArgs {
+    /// The locks' names; none: all locks.
+    #[arg(value_name = "KEY")]
+    pub operands: Vec<OsString>,
+    /// A lock's name; repeatable.
+    #[arg(short, long, value_name = "K")]
+    pub key: Vec<OsString>,
+    /// Print one JSON object; with --watch one a line.
+    ///
+    /// v (1), source, prefix, quorum, nodes, locks, gaps. Times are in milliseconds where the name
+    /// ends in _ms and in seconds where it ends in _s; what is not known is null.
+    ///
+    /// Each of nodes: node, reachable, reason, latency_ms, version, uptime_s, votes_in_s.
+    ///
+    /// Each of locks: key, state (held, unknown, partial, free), on and of (nodes), expires_in_ms,
+    /// held_for_ms, waiters, life, extended_ago_ms, token, holder (host, pid, user, label, prog,
+    /// since_ms, ttl_ms, every_ms, other_list), foreign, advice, release, nodes (each: node, shows,
+    /// what, expires_in_ms).
+    ///
+    /// Each of gaps: node, reason: its locks could not all be listed. New fields may come; v grows
+    /// when one changes or goes.
+    #[arg(long)]
+    pub json: bool,
+    /// Look again every D [1s] until ^C; off a terminal each look is appended.
+    #[arg(long, value_name = "D", num_args = 0..=1, value_parser = duration::parse)]
+    pub watch: Option<Option<Duration>>,
+    /// Exit 0 when all of the keys are free, 75 when one is held or partial, 69 when that is not
+    /// known.
+    #[arg(long)]
+    pub exit_code: bool,
+    /// List all strings with an expiry, not only redlock's: locks of other clients.
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
+}
+
 /// What to do when the lock is held.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Waiting")]
@@ -408,7 +462,7 @@ pub fn command() -> clap::Command {
 }
 
 /// The exit codes of the commands that run nothing.
-const CODES: [(&str, &[Code]); 3] = [
+const CODES: [(&str, &[Code]); 4] = [
     (
         "acquire",
         &[
@@ -423,6 +477,18 @@ const CODES: [(&str, &[Code]); 3] = [
     ),
     ("extend", &ERRAND),
     ("release", &ERRAND),
+    (
+        "status",
+        &[
+            Code::Success,
+            Code::Usage,
+            Code::Unavailable,
+            Code::Busy,
+            Code::Refused,
+            Code::Config,
+            Code::Failure,
+        ],
+    ),
 ];
 
 /// The exit codes of an errand with a token.

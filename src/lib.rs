@@ -43,10 +43,16 @@ pub mod wake;
 use std::ffi::OsString;
 
 use crate::{
-    cli::{AcquireArgs, Cli, Command, ExtendArgs, Instead, ReleaseArgs, RunArgs, SandboxArgs},
+    cli::{
+        AcquireArgs, Cli, Command, ExtendArgs, Instead, ReleaseArgs, RunArgs, SandboxArgs,
+        StatusArgs,
+    },
     exit::{Code, Exit},
     protocol::{Adoption, Session},
-    settings::{AcquireSettings, ExtendSettings, ReleaseSettings, RunSettings, SettingsError},
+    settings::{
+        AcquireSettings, ExtendSettings, ReleaseSettings, RunSettings, SettingsError,
+        StatusSettings,
+    },
     ui::Voice,
 };
 
@@ -58,6 +64,7 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(Cli { command: Command::Acquire(args) }) => acquire(&args),
         Ok(Cli { command: Command::Extend(args) }) => extend(&args),
         Ok(Cli { command: Command::Release(args) }) => release(&args),
+        Ok(Cli { command: Command::Status(args) }) => status(&args),
         Ok(Cli { command: Command::Sandbox(args) }) => sandbox(&args),
         Err(Instead::Print(text)) => {
             ui::print(&text);
@@ -104,6 +111,13 @@ fn extend(args: &ExtendArgs) -> Exit {
 fn release(args: &ReleaseArgs) -> Exit {
     match ReleaseSettings::read(args) {
         Ok(settings) => commands::release::run(settings),
+        Err(SettingsError { code, text }) => failed(code, &text),
+    }
+}
+
+fn status(args: &StatusArgs) -> Exit {
+    match StatusSettings::read(args) {
+        Ok(settings) => commands::status::run(&settings),
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }

@@ -18,6 +18,7 @@ mod house;
 mod sandbox;
 mod scripts;
 mod sim;
+mod status;
 mod stress;
 mod supervision;
 mod tokens;

@@ -5,4 +5,5 @@ pub mod acquire;
 pub mod extend;
 pub mod release;
 pub mod sandbox;
+pub mod status;
 mod talk;

@@ -2,7 +2,9 @@
 
 use crate::{
     clock::Tick,
-    protocol::{Action, Adoption, ConnId, Event, Interview, LinkEvent, Session, Testimony},
+    protocol::{
+        Action, Adoption, Census, ConnId, Event, Found, Interview, LinkEvent, Session, Testimony,
+    },
 };
 
 /// A pure machine. Every method leaves its actions in a queue that [`Driver::actions`] empties.
@@ -108,6 +110,42 @@ impl Driver for Adoption {
 
     fn is_last(event: &Event) -> bool {
         matches!(event, Event::Settled { .. })
+    }
+}
+
+impl Driver for Census {
+    type Event = Found;
+
+    fn start(&mut self, now: Tick) {
+        self.start(now);
+    }
+
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+        self.handle(conn, event, now);
+    }
+
+    fn wake(&mut self, now: Tick) {
+        self.wake(now);
+    }
+
+    fn more(&mut self, now: Tick) {
+        self.more(now);
+    }
+
+    fn stop(&mut self, _: Tick) {
+        self.stop();
+    }
+
+    fn deadline(&self) -> Option<Tick> {
+        self.deadline()
+    }
+
+    fn actions(&mut self) -> Vec<Action<Found>> {
+        self.actions()
+    }
+
+    fn is_last(event: &Found) -> bool {
+        matches!(event, Found::End { .. })
     }
 }
 

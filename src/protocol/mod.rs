@@ -5,6 +5,7 @@
 mod adopt;
 mod attempt;
 mod calls;
+mod census;
 mod errand;
 mod hold;
 mod holder;
@@ -16,12 +17,14 @@ mod query;
 mod random;
 mod request;
 mod session;
+mod survey;
 mod timing;
 mod token;
 mod views;
 mod wait;
 
 pub use adopt::Adoption;
+pub use census::{Census, Found, Gap, Wanted};
 pub use errand::{Errand, Outcome, Tally};
 pub use holder::{Holder, identity};
 pub use interview::{Answer, Interview, Round, Testimony};
@@ -35,5 +38,6 @@ pub use request::{
 pub use session::{
     Action, Contract, Denial, Event, NodeView, Note, Patience, Session, Strategy, Verdict,
 };
+pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
 pub use timing::{Limits, Timing, TimingError, Ttl};
 pub use token::Token;

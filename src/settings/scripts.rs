@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, ExtendArgs, NodeArgs, ReleaseArgs},
+    cli::{AcquireArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
-    protocol::{Contract, Holder, Key, Timing, Token},
+    protocol::{Contract, Holder, Key, Timing, Token, Wanted},
     ui::{self, Subject, Tone},
 };
 
@@ -31,6 +31,8 @@ pub struct Target {
     pub keys: Vec<Key>,
     /// What is put before every key.
     pub prefix: String,
+    /// What named the nodes, for people.
+    pub source: String,
     /// Time-outs, and the ttl where one is needed.
     pub timing: Timing,
 }
@@ -45,7 +47,19 @@ impl Target {
         let nodes = Nodes::read(args)?;
         let keys = keys(names, &nodes.prefix)?;
         let timing = timing(ttl.unwrap_or(USUAL_TTL), args, None, None)?;
-        Ok(Self { names: nodes.names(), fleet: nodes.fleet, keys, prefix: nodes.prefix, timing })
+        let variable = env::var_os("REDLOCK_NODES");
+        let source = match (args.nodes.as_slice(), variable) {
+            ([only], Some(variable)) if *only == variable => "REDLOCK_NODES",
+            _ => "--nodes",
+        };
+        Ok(Self {
+            names: nodes.names(),
+            fleet: nodes.fleet,
+            keys,
+            prefix: nodes.prefix,
+            source: source.to_owned(),
+            timing,
+        })
     }
 
     /// The keys as people read them.
@@ -181,6 +195,42 @@ impl ReleaseSettings {
         };
         let names = if args.key.is_empty() { surrounding_keys()? } else { args.key.clone() };
         Ok(Self { target: Target::read(&args.nodes, &names, None)?, by })
+    }
+}
+
+/// What `redlock status` is to do.
+pub struct StatusSettings {
+    /// Which locks where; all of them without keys.
+    pub target: Target,
+    /// Which keys are locks.
+    pub wanted: Wanted,
+    /// JSON instead of tables.
+    pub json: bool,
+    /// Again and again, with such a pause.
+    pub watch: Option<Duration>,
+    /// The exit code says whether a lock is held.
+    pub exit_code: bool,
+    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
+    /// when the guard is off.
+    pub guard: Option<Duration>,
+}
+
+impl StatusSettings {
+    /// Reads and checks everything. Nothing is contacted.
+    pub fn read(args: &StatusArgs) -> Result<Self, SettingsError> {
+        let names: Vec<OsString> = args.operands.iter().chain(&args.key).cloned().collect();
+        if args.exit_code && names.is_empty() {
+            return Err(SettingsError::usage("--exit-code needs keys to judge"));
+        }
+        let off = surrounding("REDLOCK_RESTART_GUARD").is_some_and(|text| text == "off");
+        Ok(Self {
+            target: Target::read(&args.nodes, &names, None)?,
+            wanted: if args.all { Wanted::AllThatExpire } else { Wanted::Ours },
+            json: args.json,
+            watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
+            exit_code: args.exit_code,
+            guard: (!off).then_some(USUAL_TTL),
+        })
     }
 }
 

@@ -139,7 +139,7 @@ pub fn troubles(nodes: &[NodeView], names: &Names) -> Option<String> {
     for (view, name) in nodes.iter().zip(names) {
         let reason = match view {
             NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
-            NodeView::Troubled(trouble) => words(trouble),
+            NodeView::Troubled(it) => trouble(it),
             _ => continue,
         };
         match groups.iter_mut().find(|(other, _)| *other == reason) {
@@ -156,7 +156,7 @@ pub fn troubles(nodes: &[NodeView], names: &Names) -> Option<String> {
 }
 
 /// A trouble in words.
-fn words(trouble: &Trouble) -> String {
+pub fn trouble(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Unresolvable(text) => format!("no address: {text}"),
         Trouble::ConnectTimeout => "no connection in time".to_owned(),

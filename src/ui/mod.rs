@@ -5,14 +5,16 @@
 mod clean;
 mod denial;
 mod notice;
+mod table;
 mod voice;
 mod words;
 
 use std::os::fd::AsFd;
 
 pub use clean::clean;
-pub use denial::{Names, describe, sentence, troubles};
+pub use denial::{Names, describe, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
+pub use table::Table;
 pub use voice::{Subject, Tone, Voice};
 
 /// Writes one line of ours to standard error. Control characters do not get through.
@@ -41,6 +43,66 @@ pub fn deliver(text: &str) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Replaces what is on the terminal by `text`.
+pub fn redraw(text: &str) -> std::io::Result<()> {
+    // Line by line, each cleared behind its end, then the rest of the screen: no flicker.
+    let lines = text.replace('\n', "\x1b[K\n");
+    deliver(&format!("\x1b[H{lines}\x1b[J"))
+}
+
+/// A JSON text in which whatever could steer a terminal is escaped. Such characters stand only in
+/// strings there.
+pub fn json(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if clean::is_unsafe(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                // Writing to a String cannot fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// A line that says how far something is, where there is a terminal to say it on.
+#[derive(Debug, Default)]
+pub struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    /// Shows `text` in place of what was shown before.
+    pub fn show(&mut self, text: &str) {
+        if is_terminal() {
+            write(rustix::stdio::stderr(), &format!("\r\x1b[K{}", clean(text)));
+            self.shown = true;
+        }
+    }
+
+    /// Removes the line.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            write(rustix::stdio::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Whether standard output is a terminal.
+pub fn stdout_is_terminal() -> bool {
+    rustix::termios::isatty(rustix::stdio::stdout())
 }
 
 /// Asks a question that wants a yes, where there is a terminal to ask on.
