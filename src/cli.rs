@@ -87,6 +87,19 @@ pub enum Command {
     /// (nobody holds it), foreign (another client's value), endless (somebody took its expiry
     /// away).
     Status(StatusArgs),
+    /// Can these nodes keep the lock's promise? What to fix.
+    ///
+    /// Asks every node who it is and whether it would take, extend and release a lock of ours, and
+    /// watches its clock for a second. Rights are tried with a key of its own (it is named in the
+    /// output), which is removed again. Prints one line per finding: what, where, what it
+    /// endangers, and the line that would mend it; then a verdict.
+    ///
+    /// Findings: nodes that cannot be reached or refuse locks, replicas, members of a cluster,
+    /// Sentinels, the same server twice, shared replication histories, missing rights (with the
+    /// ACL rule), eviction, no persistence while the restart guard is off, young nodes, clocks
+    /// that differ or run differently, slow answers, old versions, an even list, a single node,
+    /// all nodes on this machine, locks taken with another list.
+    Doctor(DoctorArgs),
     /// Start throw-away Redis masters on this machine, for trying out and for tests.
     ///
     /// Starts real redis-server (or valkey-server) processes from PATH on free loopback ports, in
@@ -97,7 +110,7 @@ pub enum Command {
 }
 
 /// Where the lock lives.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct NodeArgs {
     /// The Redis masters, comma separated; repeatable [env: REDLOCK_NODES].
@@ -308,6 +321,29 @@ pub struct StatusArgs {
     pub nodes: NodeArgs,
 }
 
+/// The options of `redlock doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print one JSON object.
+    ///
+    /// v (1), source, quorum, probe_key, nodes (each: node, votes, role, version, uptime_s,
+    /// latency_ms, user), findings (each: gravity (warning, node: it does not vote, list: the list
+    /// is wrong), check, nodes, what, endangers, mend), locks_not_on_all_nodes, verdict, exit.
+    #[arg(long)]
+    pub json: bool,
+    /// Exit 1 when there is any finding, also when one node only is missing.
+    #[arg(long)]
+    pub strict: bool,
+    /// Wait until every node votes and every held lock is on all nodes, at most so long.
+    ///
+    /// For rolling restarts: restart one node, wait, restart the next.
+    #[arg(long, value_name = "D", value_parser = duration::parse)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
+}
+
 /// What to do when the lock is held.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Waiting")]
@@ -462,7 +498,7 @@ pub fn command() -> clap::Command {
 }
 
 /// The exit codes of the commands that run nothing.
-const CODES: [(&str, &[Code]); 4] = [
+const CODES: [(&str, &[Code]); 5] = [
     (
         "acquire",
         &[
@@ -477,6 +513,18 @@ const CODES: [(&str, &[Code]); 4] = [
     ),
     ("extend", &ERRAND),
     ("release", &ERRAND),
+    (
+        "doctor",
+        &[
+            Code::Success,
+            Code::Warning,
+            Code::Usage,
+            Code::Unavailable,
+            Code::Refused,
+            Code::Config,
+            Code::Failure,
+        ],
+    ),
     (
         "status",
         &[

@@ -44,14 +44,14 @@ use std::ffi::OsString;
 
 use crate::{
     cli::{
-        AcquireArgs, Cli, Command, ExtendArgs, Instead, ReleaseArgs, RunArgs, SandboxArgs,
-        StatusArgs,
+        AcquireArgs, Cli, Command, DoctorArgs, ExtendArgs, Instead, ReleaseArgs, RunArgs,
+        SandboxArgs, StatusArgs,
     },
     exit::{Code, Exit},
     protocol::{Adoption, Session},
     settings::{
-        AcquireSettings, ExtendSettings, ReleaseSettings, RunSettings, SettingsError,
-        StatusSettings,
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
+        SettingsError, StatusSettings,
     },
     ui::Voice,
 };
@@ -65,6 +65,7 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(Cli { command: Command::Extend(args) }) => extend(&args),
         Ok(Cli { command: Command::Release(args) }) => release(&args),
         Ok(Cli { command: Command::Status(args) }) => status(&args),
+        Ok(Cli { command: Command::Doctor(args) }) => doctor(&args),
         Ok(Cli { command: Command::Sandbox(args) }) => sandbox(&args),
         Err(Instead::Print(text)) => {
             ui::print(&text);
@@ -118,6 +119,13 @@ fn release(args: &ReleaseArgs) -> Exit {
 fn status(args: &StatusArgs) -> Exit {
     match StatusSettings::read(args) {
         Ok(settings) => commands::status::run(&settings),
+        Err(SettingsError { code, text }) => failed(code, &text),
+    }
+}
+
+fn doctor(args: &DoctorArgs) -> Exit {
+    match DoctorSettings::read(args) {
+        Ok(settings) => commands::doctor::run(&settings),
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }

@@ -10,6 +10,7 @@
 mod acquire;
 mod bad_input;
 mod child;
+mod doctor;
 mod exit_codes;
 mod faults;
 mod harness;

@@ -6,7 +6,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::{
-    Redlock, eventually, fleet,
+    Redlock,
+    builder::End::{self, Exit},
+    eventually, fleet,
     pty::{INTERRUPT, Terminal},
     servers::{Fleet, Inspect, InspectAll},
 };
@@ -188,7 +190,6 @@ fn exit_code_judges_the_keys() {
         let words = [&["--exit-code"], keys].concat();
         status(fleet, &words).output().end
     };
-    use crate::harness::builder::End::Exit;
     assert_eq!(code(&fleet, &["free", "-k", "free2"]), Exit(0));
     assert_eq!(code(&fleet, &["free", "held"]), Exit(75));
     assert_eq!(code(&fleet, &["partial"]), Exit(75));
@@ -352,7 +353,7 @@ fn watch_redraws_on_a_terminal_until_interrupted_and_appends_elsewhere() {
     set(&fleet, &[0], "k", EVERY, 26_000);
     terminal.wait_for("held");
     terminal.types(INTERRUPT);
-    assert_eq!(terminal.finish(), crate::harness::builder::End::Signal(2));
+    assert_eq!(terminal.finish(), End::Signal(2));
     let mut run = status(&fleet, &["k", "--json", "--watch", "50ms"]).start();
     eventually("three looks were appended", || run.stdout().lines().count() >= 3);
     assert!(run.ended().is_none());

@@ -2,6 +2,7 @@
 //! in `node`, `child` and `signal`.
 
 pub mod acquire;
+pub mod doctor;
 pub mod extend;
 pub mod release;
 pub mod sandbox;

@@ -10,7 +10,9 @@ use std::fmt;
 
 pub use plan::{Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
 pub use run::RunSettings;
-pub use scripts::{AcquireSettings, By, ExtendSettings, ReleaseSettings, StatusSettings, Target};
+pub use scripts::{
+    AcquireSettings, By, DoctorSettings, ExtendSettings, ReleaseSettings, StatusSettings, Target,
+};
 
 use crate::exit::Code;
 

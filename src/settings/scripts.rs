@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
+    cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, Holder, Key, Timing, Token, Wanted},
     ui::{self, Subject, Tone},
@@ -222,14 +222,49 @@ impl StatusSettings {
         if args.exit_code && names.is_empty() {
             return Err(SettingsError::usage("--exit-code needs keys to judge"));
         }
-        let off = surrounding("REDLOCK_RESTART_GUARD").is_some_and(|text| text == "off");
         Ok(Self {
             target: Target::read(&args.nodes, &names, None)?,
             wanted: if args.all { Wanted::AllThatExpire } else { Wanted::Ours },
             json: args.json,
             watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
             exit_code: args.exit_code,
-            guard: (!off).then_some(USUAL_TTL),
+            guard: guard(),
+        })
+    }
+}
+
+/// How long a node that forgot everything does not vote.
+fn guard() -> Option<Duration> {
+    let off = surrounding("REDLOCK_RESTART_GUARD").is_some_and(|text| text == "off");
+    (!off).then_some(USUAL_TTL)
+}
+
+/// What `redlock doctor` is to do.
+pub struct DoctorSettings {
+    /// The nodes.
+    pub target: Target,
+    /// JSON instead of lines.
+    pub json: bool,
+    /// Warnings are an error.
+    pub strict: bool,
+    /// Until all is whole, but no longer.
+    pub wait: Option<Duration>,
+    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
+    /// when the guard is off.
+    pub guard: Option<Duration>,
+}
+
+impl DoctorSettings {
+    /// Reads and checks everything. Nothing is contacted.
+    pub fn read(args: &DoctorArgs) -> Result<Self, SettingsError> {
+        // An even list is a finding here, no refusal.
+        let nodes = NodeArgs { allow_even_nodes: true, ..args.nodes.clone() };
+        Ok(Self {
+            target: Target::read(&nodes, &[], None)?,
+            json: args.json,
+            strict: args.strict,
+            wait: args.wait,
+            guard: guard(),
         })
     }
 }

@@ -4,6 +4,7 @@
 
 mod clean;
 mod denial;
+pub mod mend;
 mod notice;
 mod table;
 mod voice;
