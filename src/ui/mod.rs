@@ -12,7 +12,8 @@ use std::os::fd::AsFd;
 
 pub use clean::clean;
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
-pub use voice::{Subject, Tone, Voice};
+pub use voice::{Tone, Voice};
+pub use words::Subject;
 
 /// Writes one line of ours to standard error. Control characters do not get through.
 pub fn line(text: &str) {

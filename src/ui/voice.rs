@@ -6,23 +6,12 @@ use std::time::{Duration, SystemTime};
 use super::{
     line,
     notice::{Level, Notice, Reason, Say},
-    words::is_busy,
+    words::{Subject, is_busy},
 };
 use crate::{
     clock::{BootClock, Clock, Tick},
     protocol::{Note, quorum},
 };
-
-/// What a run is about, for people.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    /// The lock's name (several: joined by a comma).
-    pub key: String,
-    /// The nodes as they are written, in canonical order.
-    pub nodes: Vec<String>,
-    /// How the wait ends, for the line that announces it.
-    pub patience: String,
-}
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Default)]

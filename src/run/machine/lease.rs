@@ -163,10 +163,8 @@ impl Machine {
         self.lock_gone = true;
         match self.phase {
             Phase::Waiting | Phase::Ready => {
-                let reason = Reason::Failed {
-                    what: "talk to the nodes",
-                    error: "their connections ended".to_owned(),
-                };
+                let error = "the thread that talks to the nodes has ended".to_owned();
+                let reason = Reason::Failed { error };
                 self.release(now, Code::Failure.into(), Some(reason));
             }
             Phase::Releasing => self.give_up_release(now),
