@@ -1,5 +1,5 @@
 //! Before the lock is asked for: the guardian, the handlers, every descriptor and thread. All that
-//! can fail fails here, while there is nothing to lose (supervision.md rules 2 to 6).
+//! can fail fails here, while there is nothing to lose (docs/supervision.md rules 2 to 6).
 
 use std::{io, os::fd::OwnedFd};
 

@@ -1,6 +1,6 @@
 //! Verdicts, exhaustively: for up to five nodes, every combination of answers in every order is fed
 //! straight into a session, and what it says, and when, is compared with the definitions of
-//! protocol.md, section 3, written down once more in here.
+//! docs/protocol.md, section 3, written down once more in here.
 
 use std::{collections::VecDeque, time::Duration};
 

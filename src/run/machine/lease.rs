@@ -1,4 +1,4 @@
-//! The deadline: never outlive the validity V (supervision.md rules 31 to 36).
+//! The deadline: never outlive the validity V (docs/supervision.md rules 31 to 36).
 //!
 //! T1 = V - grace - margin: TERM. T2 = V - margin: KILL. A later answer moves T2 but never takes
 //! back a TERM; past its end a lease is dead for ever. A definite loss is no deadline: somebody
