@@ -3,7 +3,12 @@
 //! `settings`.
 
 #![expect(clippy::doc_markdown, reason = "doc comments here are text for the terminal")]
-#![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, reason = "the same")]
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "the same"
+)]
 
 use std::{ffi::OsString, time::Duration};
 

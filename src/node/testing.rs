@@ -27,9 +27,7 @@ impl Server {
     /// A server with more options, each as redis.conf has it, with `--` before its name.
     pub fn with(options: &[&str]) -> Self {
         // Somebody else may take the port between our look and the server's.
-        (0..20)
-            .find_map(|_| Self::attempt(options))
-            .expect("redis-server does not start")
+        (0..20).find_map(|_| Self::attempt(options)).expect("redis-server does not start")
     }
 
     fn attempt(options: &[&str]) -> Option<Self> {
@@ -51,11 +49,7 @@ impl Server {
         let mut log = BufReader::new(child.stdout.take().unwrap());
         let mut lines = log.by_ref().lines().map_while(Result::ok);
         let ready = lines.any(|line| line.contains("eady to accept connections"));
-        let server = Self {
-            child,
-            port,
-            directory,
-        };
+        let server = Self { child, port, directory };
         if !ready {
             return None;
         }

@@ -70,23 +70,16 @@ impl Wire {
             Value::Int(1) => Some(Reply::Done),
             Value::Int(0) => Some(Reply::Absent),
             Value::ServerError(error) => Some(Reply::Refused(refusal(error))),
-            Value::Array(rows) if !rows.is_empty() => rows
-                .iter()
-                .map(|row| self.obstacle(row))
-                .collect::<Option<_>>()
-                .map(Reply::Held),
+            Value::Array(rows) if !rows.is_empty() => {
+                rows.iter().map(|row| self.obstacle(row)).collect::<Option<_>>().map(Reply::Held)
+            }
             _ => None,
         }
     }
 
     fn obstacle(&self, row: &Value) -> Option<Obstacle> {
         let Value::Array(row) = row else { return None };
-        let [
-            Value::Int(place),
-            Value::BulkString(kind),
-            Value::Int(pttl),
-            head,
-        ] = row.as_slice()
+        let [Value::Int(place), Value::BulkString(kind), Value::Int(pttl), head] = row.as_slice()
         else {
             return None;
         };
@@ -108,9 +101,7 @@ impl Wire {
 /// A script as it is sent: with what all share before it, without comments and indentation, since
 /// its text goes over the network each time.
 fn script(body: &str) -> String {
-    let lines = include_str!("scripts/common.lua")
-        .lines()
-        .chain(body.lines());
+    let lines = include_str!("scripts/common.lua").lines().chain(body.lines());
     let lines = lines.map(str::trim).filter(|line| !line.starts_with("--"));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -137,11 +128,7 @@ pub fn refusal(error: &ServerError) -> Refusal {
         // How Redis 7.0 says NOPERM from within a script.
         || text.contains("The user executing the script can't");
     Refusal {
-        kind: if rights {
-            RefusalKind::Rights
-        } else {
-            RefusalKind::State
-        },
+        kind: if rights { RefusalKind::Rights } else { RefusalKind::State },
         text: clean(text),
     }
 }

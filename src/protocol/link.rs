@@ -24,6 +24,8 @@ pub enum Ask {
     Extend(Token),
     /// [`Request::Release`] for this token.
     Release(Token),
+    /// [`Request::Subscribe`].
+    Subscribe,
     /// [`Request::Look`].
     Look,
 }
@@ -34,6 +36,7 @@ impl Ask {
             Request::Acquire { token, .. } => Self::Acquire(token),
             Request::Extend { token, .. } => Self::Extend(token),
             Request::Release { token, .. } => Self::Release(token),
+            Request::Subscribe => Self::Subscribe,
             Request::Look => Self::Look,
         }
     }
@@ -60,6 +63,11 @@ pub enum Heard {
         /// How.
         reply: Reply,
     },
+    /// A lock was released on the node.
+    Released {
+        /// How many listen for that there.
+        listeners: u32,
+    },
     /// The node's current connection is gone.
     Broken {
         /// The node.
@@ -82,6 +90,20 @@ struct Conn {
     /// Its last answer was a refusal. That can be the connection's fault (its credentials, its
     /// database), so that only another one brings the node back.
     refuses: bool,
+    listening: Listening,
+}
+
+/// Whether a connection is told of releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listening {
+    /// It was not asked to.
+    No,
+    /// It was asked to, and has not answered.
+    Asked,
+    /// It does.
+    Yes,
+    /// The node refused; it is not asked again on this connection.
+    Refused,
 }
 
 impl Conn {
@@ -173,6 +195,27 @@ impl Links {
         link.queue(request, now, &mut self.actions);
     }
 
+    /// Has the node's current connection told of releases, opening one where there is none.
+    pub fn listen(&mut self, node: NodeIndex, now: Tick) {
+        let link = &mut self.nodes[node.get()];
+        link.connect(self.timing.ttl, now, &mut self.actions);
+        if let Some(conn) = &mut link.current
+            && conn.listening == Listening::No
+        {
+            conn.listening = Listening::Asked;
+            push(conn, Request::Subscribe, now, &mut self.actions);
+        }
+    }
+
+    /// How many nodes tell us of releases.
+    pub fn listening(&self) -> usize {
+        let tells = |link: &&Link| {
+            let told = |conn: &Conn| conn.listening == Listening::Yes && !conn.silent;
+            link.current.as_ref().is_some_and(told)
+        };
+        self.nodes.iter().filter(tells).count()
+    }
+
     /// Gives `token` up: on every node that may carry it, behind whatever was sent, a release is
     /// written on each connection that may still execute an acquire of it, and on the current one.
     pub fn release(&mut self, token: Token, announce: bool, now: Tick) {
@@ -211,7 +254,13 @@ impl Links {
                 let conn = link.conn(id)?;
                 let sent = conn.unanswered.pop_front()?;
                 conn.silent = false;
-                conn.refuses = matches!(reply, Reply::Refused(_));
+                let refused = matches!(reply, Reply::Refused(_));
+                if sent.ask == Ask::Subscribe {
+                    conn.listening = if refused { Listening::Refused } else { Listening::Yes };
+                } else {
+                    // A user without rights to the channel can do all the rest.
+                    conn.refuses = refused;
+                }
                 link.answers = true;
                 link.learn(sent, &reply, now);
                 let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
@@ -221,8 +270,10 @@ impl Links {
                         false
                     }
                 });
-                current.then_some(Heard::Answer { node: id.node, sent, reply })
+                let told = current && sent.ask != Ask::Subscribe;
+                told.then_some(Heard::Answer { node: id.node, sent, reply })
             }
+            LinkEvent::Released { listeners } => Some(Heard::Released { listeners }),
             LinkEvent::Ended(trouble) => {
                 link.aside.retain(|conn| conn.id != id);
                 let conn = link.current.take_if(|conn| conn.id == id)?;
@@ -356,6 +407,7 @@ impl Link {
             unanswered: VecDeque::new(),
             silent: false,
             refuses: false,
+            listening: Listening::No,
         };
         for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
@@ -376,7 +428,7 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. } | Request::Look => {}
+            Request::Release { .. } | Request::Subscribe | Request::Look => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -387,7 +439,7 @@ impl Link {
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
-            Ask::Look => return,
+            Ask::Subscribe | Ask::Look => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;

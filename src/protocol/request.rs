@@ -56,6 +56,9 @@ pub enum Request {
         /// would wake each other in a storm.
         announce: bool,
     },
+    /// From now on tell this connection when a lock of these keys is released. Answers
+    /// [`Reply::Done`]; then messages come as [`LinkEvent::Released`].
+    Subscribe,
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
@@ -149,6 +152,12 @@ pub enum LinkEvent {
     Ready,
     /// The answer to the oldest unanswered request of this connection.
     Replied(Reply),
+    /// Somebody released a lock of these keys on this node.
+    Released {
+        /// How many connections of this node listen for that, this one among them; 1 where the
+        /// node did not say.
+        listeners: u32,
+    },
     /// Nothing more comes from this connection.
     Ended(Trouble),
 }

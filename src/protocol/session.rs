@@ -8,10 +8,11 @@ use super::{
     Trouble,
     attempt::{Attempt, Desk, Outcome},
     hold::{Finding, Hold},
+    lease::quorum,
     link::{Ask, Heard, Links, Sent},
     random::Random,
     views::Views,
-    wait::{Wait, Waking},
+    wait::{Beginning, Wait, Waking},
 };
 use crate::clock::Tick;
 
@@ -197,6 +198,8 @@ pub struct Session {
     phase: Phase,
     started: Tick,
     outage_since: Option<Tick>,
+    /// A release was announced during an attempt.
+    announced: bool,
 }
 
 impl Session {
@@ -218,6 +221,7 @@ impl Session {
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
+            announced: false,
         }
     }
 
@@ -338,6 +342,11 @@ impl Session {
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
+            Heard::Released { listeners } => match &mut self.phase {
+                Phase::Trying(_) => self.announced = true,
+                Phase::Waiting(wait) => wait.released(listeners, &mut self.random, now),
+                Phase::Idle | Phase::Holding(_) | Phase::Settling { .. } | Phase::Over => {}
+            },
             Heard::Broken { node, trouble, opened } => {
                 // A node that voted for us keeps its vote until its time runs out.
                 if *self.views.of(node) != NodeView::Ours {
@@ -434,7 +443,10 @@ impl Session {
             return;
         }
         self.note(denial, now);
-        self.sleep(verdict, attempt.trip(), now);
+        let listening = self.links.listening() >= quorum(self.nodes);
+        let beginning =
+            if listening && !self.announced { Beginning::Quiet } else { Beginning::Alert };
+        self.sleep(beginning, verdict, attempt.trip(), now);
     }
 
     /// Whether a verdict ends the session.
@@ -487,9 +499,13 @@ impl Session {
         Denial { verdict, nodes: self.views.all(), waited: now.since(self.started) }
     }
 
-    fn sleep(&mut self, verdict: Verdict, trip: Option<Duration>, now: Tick) {
-        let wait = Wait::start(self.nodes, verdict, trip, &self.views, &mut self.random, now);
+    fn sleep(&mut self, beginning: Beginning, verdict: Verdict, trip: Option<Duration>, now: Tick) {
+        self.announced = false;
+        let (links, views, random) = (&self.links, &self.views, &mut self.random);
+        let wait = Wait::start(beginning, verdict, trip, links, views, random, now);
         self.phase = Phase::Waiting(wait);
+        // An alert one looks at once.
+        self.wake(now);
     }
 
     fn step_wait(&mut self, now: Tick) {
@@ -497,7 +513,7 @@ impl Session {
             return;
         };
         let waking = wait.step(&mut self.links, &mut self.views, &self.timing, now);
-        let (verdict, trip) = (wait.verdict(), wait.trip());
+        let (verdict, trip, next) = (wait.verdict(), wait.trip(), wait.next());
         match waking {
             Waking::NotYet => {
                 if self.out_of_patience().is_some_and(|at| now >= at) {
@@ -518,7 +534,7 @@ impl Session {
                     self.settle(now);
                 } else {
                     self.note(denial, now);
-                    self.sleep(verdict, trip, now);
+                    self.sleep(next, verdict, trip, now);
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! Waiting for a lock that somebody else holds: when to look again. The only module that decides
 //! about waking up; a hand-over in the order of arrival would be built here.
 //!
-//! A waiter looks first and acquires only when a quorum of nodes is free, so that waiters do not
-//! steal votes from each other. It wakes when the holder's keys run out on enough nodes, and at
-//! intervals in any case.
+//! A waiter has every node tell it of releases, looks once more, and sleeps. It wakes for a release,
+//! when the holder's keys run out on enough nodes, and at intervals in any case. Then it looks
+//! first, and acquires only when a quorum of nodes is free, so that waiters do not steal votes from
+//! each other. Where many wait, each wakes at another moment, as far apart as a hand-over takes:
+//! the first finds the lock free, the others find it taken.
 
 use std::time::Duration;
 
@@ -15,8 +17,15 @@ use crate::clock::Tick;
 
 /// How often to look without a reason, on average.
 const POLL: Duration = Duration::from_secs(1);
+/// The same while a quorum of nodes tells us of releases.
+const POLL_LISTENING: Duration = Duration::from_secs(5);
 /// The jitter after an expiry, in round trips.
 const JITTER_TRIPS: f64 = 2.0;
+/// How far apart those wake who hear of the same release, at the least and at the most.
+const SHORTEST_TURN: Duration = Duration::from_micros(300);
+const LONGEST_TURN: Duration = Duration::from_millis(20);
+/// However many wait, the last wakes after so long.
+const ALL_TURNS: Duration = Duration::from_secs(1);
 
 /// What a step of waiting amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +52,15 @@ enum Look {
     Failed,
 }
 
+/// Why a wait begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// Nothing was heard since the last look: sleep.
+    Quiet,
+    /// We do not listen yet, or a release was announced since: look at once.
+    Alert,
+}
+
 /// The state of a waiter.
 #[derive(Debug)]
 pub struct Wait {
@@ -51,30 +69,61 @@ pub struct Wait {
     verdict: Verdict,
     trip: Duration,
     phase: Phase,
+    /// A release was announced in the middle of a look, which may have missed it.
+    again: bool,
 }
 
 impl Wait {
-    /// Goes to sleep after `verdict`, on what the nodes said last.
+    /// Begins to wait after `verdict`, on what the nodes said last.
     pub fn start(
-        nodes: usize,
+        beginning: Beginning,
         verdict: Verdict,
         trip: Option<Duration>,
+        links: &Links,
         views: &Views,
         random: &mut Random,
         now: Tick,
     ) -> Self {
+        let nodes = links.nodes().count();
         let trip = trip.unwrap_or_default();
-        let poll = random.share(POLL, 0.5..1.5);
+        let listening = links.listening() >= quorum(nodes);
+        let poll = random.share(if listening { POLL_LISTENING } else { POLL }, 0.5..1.5);
         let jitter = random.share(trip, 0.0..JITTER_TRIPS);
         // A lock that looks free although we failed is contended: that is what the poll is for.
         let expiry = views.free_in().filter(|time| !time.is_zero());
-        let sleep = expiry.map_or(poll, |time| poll.min(time.saturating_add(jitter)));
-        Self { nodes, verdict, trip, phase: Phase::Asleep { until: now.after(sleep) } }
+        let sleep = match beginning {
+            Beginning::Alert => Duration::ZERO,
+            Beginning::Quiet => expiry.map_or(poll, |time| poll.min(time.saturating_add(jitter))),
+        };
+        Self {
+            nodes,
+            verdict,
+            trip,
+            phase: Phase::Asleep { until: now.after(sleep) },
+            again: false,
+        }
     }
 
     /// The last measured round trip.
     pub fn trip(&self) -> Option<Duration> {
         (!self.trip.is_zero()).then_some(self.trip)
+    }
+
+    /// A release was announced, and `listeners` hear of it.
+    pub fn released(&mut self, listeners: u32, random: &mut Random, now: Tick) {
+        match &mut self.phase {
+            Phase::Asleep { until } => {
+                let turn = self.trip.clamp(SHORTEST_TURN, LONGEST_TURN);
+                let turns = turn.saturating_mul(listeners.saturating_sub(1)).min(ALL_TURNS);
+                *until = now.after(random.share(turns, 0.0..1.0)).min(*until);
+            }
+            Phase::Looking { .. } => self.again = true,
+        }
+    }
+
+    /// How the next wait begins.
+    pub fn next(&self) -> Beginning {
+        if self.again { Beginning::Alert } else { Beginning::Quiet }
     }
 
     /// `node` answered the look.
@@ -107,6 +156,7 @@ impl Wait {
                     views.forget();
                     for node in links.nodes() {
                         links.refresh(node);
+                        links.listen(node, now);
                         links.ask(node, Request::Look, now);
                     }
                     let until =

@@ -16,10 +16,7 @@ struct Bench {
 impl Bench {
     fn new(keys: &[&str]) -> Self {
         let server = Server::start();
-        let keys: Vec<_> = keys
-            .iter()
-            .map(|k| Key::new("", k.as_bytes()).unwrap())
-            .collect();
+        let keys: Vec<_> = keys.iter().map(|k| Key::new("", k.as_bytes()).unwrap()).collect();
         Self {
             client: server.client(),
             server,
@@ -32,9 +29,7 @@ impl Bench {
         let mut bytes = Vec::new();
         self.wire.pack(request, &mut bytes);
         let answer = self.client.raw(&bytes);
-        self.wire
-            .reply(&answer)
-            .unwrap_or_else(|| panic!("{request:?}: {answer:?}"))
+        self.wire.reply(&answer).unwrap_or_else(|| panic!("{request:?}: {answer:?}"))
     }
 
     fn value(&self) -> String {
@@ -88,10 +83,7 @@ fn lock_is_set_extended_and_released() {
     assert_eq!(bench.release(true), Reply::Absent);
 
     assert_eq!(bench.acquire(Duration::from_secs(1)), Reply::Done);
-    assert_eq!(
-        bench.client.call("GET a"),
-        Value::BulkString(bench.value().into_bytes())
-    );
+    assert_eq!(bench.client.call("GET a"), Value::BulkString(bench.value().into_bytes()));
     assert!((1..=1000).contains(&bench.pttl("a")));
     let seen = obstacle(bench.ask(&Request::Look));
     assert_eq!((seen.key, seen.occupant), (0, value(&bench.value())));
@@ -121,13 +113,7 @@ fn expiry_of_nothing_is_one_millisecond_and_deletes_nobody() {
     let mut bytes = Vec::new();
     let wire = Wire::new(&[Key::new("", b"a").unwrap()]);
     let token = Token::from_random(1);
-    wire.pack(
-        &Request::Extend {
-            token,
-            ttl: Duration::from_micros(999),
-        },
-        &mut bytes,
-    );
+    wire.pack(&Request::Extend { token, ttl: Duration::from_micros(999) }, &mut bytes);
     assert!(bytes.ends_with(b"$1\r\n1\r\n"), "{}", bytes.escape_ascii());
     assert_eq!(millis(Duration::MAX), 1 << 53);
 }
@@ -141,10 +127,7 @@ fn other_holders_are_reported_and_left_alone() {
         assert_eq!((seen.key, seen.occupant), (0, value("thief")));
         assert!(seen.expires_in.unwrap() > TTL);
     }
-    assert_eq!(
-        bench.client.call("GET a"),
-        Value::BulkString(b"thief".to_vec())
-    );
+    assert_eq!(bench.client.call("GET a"), Value::BulkString(b"thief".to_vec()));
 }
 
 #[test]
@@ -160,12 +143,7 @@ fn what_is_no_string_is_held_by_its_type() {
         bench.client.call("DEL a");
         bench.client.call(command);
         let look = bench.ask(&Request::Look);
-        for reply in [
-            bench.acquire(TTL),
-            bench.extend(TTL),
-            bench.release(false),
-            look,
-        ] {
+        for reply in [bench.acquire(TTL), bench.extend(TTL), bench.release(false), look] {
             let seen = obstacle(reply);
             assert_eq!(seen.occupant, Occupant::Type(kind.into()));
             assert_eq!(seen.expires_in, None);
@@ -204,9 +182,7 @@ fn bare_token_is_ours_and_longer_words_are_not() {
         assert_eq!(bench.int("EXISTS a"), 1);
     }
     // An empty value is nobody's, and still somebody's.
-    bench
-        .client
-        .raw(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$0\r\n\r\n");
+    bench.client.raw(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$0\r\n\r\n");
     assert_eq!(obstacle(bench.acquire(TTL)).occupant, value(""));
     assert_eq!(obstacle(bench.ask(&Request::Look)).occupant, value(""));
 }
@@ -215,10 +191,7 @@ fn bare_token_is_ours_and_longer_words_are_not() {
 fn values_of_others_are_shown_by_their_head_only() {
     let mut bench = Bench::new(&["a"]);
     bench.client.call(&format!("SET a {}", "x".repeat(100_000)));
-    assert_eq!(
-        obstacle(bench.acquire(TTL)).occupant,
-        value(&"x".repeat(1024))
-    );
+    assert_eq!(obstacle(bench.acquire(TTL)).occupant, value(&"x".repeat(1024)));
 }
 
 #[test]
@@ -248,10 +221,7 @@ fn several_keys_are_taken_all_or_none() {
     // What is ours goes, whatever became of the rest.
     assert_eq!(bench.release(false), Reply::Done);
     assert_eq!(bench.int("EXISTS a c"), 0);
-    assert_eq!(
-        bench.client.call("GET b"),
-        Value::BulkString(b"thief".to_vec())
-    );
+    assert_eq!(bench.client.call("GET b"), Value::BulkString(b"thief".to_vec()));
     assert_eq!(obstacle(bench.release(false)).key, 1);
 }
 
@@ -281,24 +251,16 @@ fn announced_release_publishes_what_it_deleted_and_an_undo_is_silent() {
     }
     let token = Value::BulkString(bench.token.to_string().into_bytes());
     assert_eq!(heard.len(), 2, "{heard:?}");
-    assert_eq!(
-        heard[0],
-        (Value::BulkString(b"redlock:released:a".to_vec()), token)
-    );
+    assert_eq!(heard[0], (Value::BulkString(b"redlock:released:a".to_vec()), token));
 }
 
 #[test]
 fn release_without_the_right_to_publish_still_deletes() {
     let mut bench = Bench::new(&["a"]);
     bench.acquire(TTL);
-    bench
-        .client
-        .call("ACL SETUSER u on >pw ~* +@all resetchannels");
+    bench.client.call("ACL SETUSER u on >pw ~* +@all resetchannels");
     bench.client.call("AUTH u pw");
-    assert!(matches!(
-        bench.client.call("PUBLISH x y"),
-        Value::ServerError(_)
-    ));
+    assert!(matches!(bench.client.call("PUBLISH x y"), Value::ServerError(_)));
     assert_eq!(bench.release(true), Reply::Done);
     assert_eq!(bench.int("EXISTS a"), 0);
 }
@@ -312,14 +274,8 @@ fn node_out_of_memory_refuses_to_acquire_and_still_extends_and_releases() {
     assert!(bench.pttl("a") > 20_000);
     assert_eq!(bench.release(true), Reply::Done);
     match bench.acquire(TTL) {
-        Reply::Refused(Refusal {
-            kind: RefusalKind::State,
-            text,
-        }) => {
-            assert_eq!(
-                text,
-                "OOM command not allowed when used memory > 'maxmemory'."
-            );
+        Reply::Refused(Refusal { kind: RefusalKind::State, text }) => {
+            assert_eq!(text, "OOM command not allowed when used memory > 'maxmemory'.");
         }
         other => panic!("{other:?}"),
     }
@@ -375,10 +331,7 @@ fn replicas_and_lonely_masters_refuse_by_their_state() {
         let (kind, text) = refused(&mut bench);
         assert_eq!(kind, RefusalKind::State, "{text}");
         let code = text.split(' ').next().unwrap();
-        assert!(
-            ["NOREPLICAS", "READONLY", "MASTERDOWN"].contains(&code),
-            "{text}"
-        );
+        assert!(["NOREPLICAS", "READONLY", "MASTERDOWN"].contains(&code), "{text}");
         assert!(!text.contains("script"), "{text}");
     }
 }
@@ -393,16 +346,8 @@ fn refusal_of(line: &str) -> Refusal {
 #[test]
 fn words_of_every_version_are_understood() {
     for (line, kind, text) in [
-        (
-            "NOAUTH Authentication required.",
-            RefusalKind::Rights,
-            "NOAUTH Authentication required.",
-        ),
-        (
-            "WRONGPASS invalid",
-            RefusalKind::Rights,
-            "WRONGPASS invalid",
-        ),
+        ("NOAUTH Authentication required.", RefusalKind::Rights, "NOAUTH Authentication required."),
+        ("WRONGPASS invalid", RefusalKind::Rights, "WRONGPASS invalid"),
         ("NOPERMX y", RefusalKind::State, "NOPERMX y"),
         (
             "ERR Error running script (call to f_0a): @user_script:18: @user_script: 18: -OOM no.",
@@ -414,21 +359,9 @@ fn words_of_every_version_are_understood() {
             RefusalKind::Rights,
             "NOPERM no.",
         ),
-        (
-            "OOM no. script: 0a, on @user_script:18.",
-            RefusalKind::State,
-            "OOM no.",
-        ),
-        (
-            "LOADING Redis is loading",
-            RefusalKind::State,
-            "LOADING Redis is loading",
-        ),
-        (
-            "MOVED 1 127.0.0.1:1",
-            RefusalKind::State,
-            "MOVED 1 127.0.0.1:1",
-        ),
+        ("OOM no. script: 0a, on @user_script:18.", RefusalKind::State, "OOM no."),
+        ("LOADING Redis is loading", RefusalKind::State, "LOADING Redis is loading"),
+        ("MOVED 1 127.0.0.1:1", RefusalKind::State, "MOVED 1 127.0.0.1:1"),
         (
             "ERR max number of clients reached",
             RefusalKind::State,
@@ -439,10 +372,7 @@ fn words_of_every_version_are_understood() {
         let refusal = refusal_of(line);
         assert_eq!((refusal.kind, refusal.text.as_str()), (kind, text));
     }
-    assert_eq!(
-        refusal_of(&format!("ERR {}", "x".repeat(999))).text.len(),
-        200
-    );
+    assert_eq!(refusal_of(&format!("ERR {}", "x".repeat(999))).text.len(), 200);
 }
 
 #[test]
