@@ -3,8 +3,8 @@
 //! `held` is there while it is held; a test makes `frozen` (no extension succeeds), `stolen` (a
 //! definite loss), `busy` (held by somebody else) or `slow` (no answer yet) to change its fate.
 //!
-//! usage: fake_run DIRECTORY [NAME=VALUE]... -- COMMAND [ARG]...
-#![expect(clippy::exit, clippy::print_stderr, reason = "this is a main of its own")]
+//! usage: `fake_run` DIRECTORY [NAME=VALUE]... -- COMMAND [ARG]...
+#![expect(clippy::print_stderr, reason = "this is a main of its own")]
 
 use std::{
     env,

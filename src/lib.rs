@@ -45,6 +45,7 @@ use std::ffi::OsString;
 use crate::{
     cli::{Cli, Command, Instead, RunArgs, SandboxArgs},
     exit::{Code, Exit},
+    protocol::Session,
     settings::{RunSettings, SettingsError},
     ui::Voice,
 };
@@ -66,7 +67,11 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn run_under_lock(args: RunArgs) -> Exit {
     match RunSettings::read(args) {
         Ok(RunSettings { fleet, keys, contract, plan, subject, tone }) => {
-            let connect = |events| node::start(fleet, keys, contract, events);
+            let connect = |events| {
+                let nodes = node::start(fleet, Session::new(contract), &keys, events)?;
+                nodes.begin();
+                Ok(nodes)
+            };
             run::run(&plan, connect, &mut Voice::new(subject, tone))
         }
         Err(SettingsError { code, text }) => failed(code, &text),

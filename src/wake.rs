@@ -22,19 +22,21 @@ use crate::clock::Tick;
 pub fn channel<T>() -> io::Result<(Sender<T>, Receiver<T>)> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (queue, inbox) = mpsc::channel();
-    Ok((Sender { queue, bell: Arc::clone(&bell) }, Receiver { inbox, bell }))
+    Ok((Sender { queue, bell: Bell(Arc::clone(&bell)) }, Receiver { inbox, bell }))
 }
 
 /// The end that any thread may keep a copy of.
 #[derive(Debug)]
 pub struct Sender<T> {
+    // The order counts: fields are dropped from the first to the last, and the receiver must not
+    // wake before this one is gone, or it would find the channel whole and sleep for ever.
     queue: mpsc::Sender<T>,
-    bell: Arc<OwnedFd>,
+    bell: Bell,
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone(), bell: Arc::clone(&self.bell) }
+        Self { queue: self.queue.clone(), bell: self.bell.clone() }
     }
 }
 
@@ -42,20 +44,24 @@ impl<T> Sender<T> {
     /// Queues `message` and wakes the receiver. A receiver that is gone needs no messages.
     pub fn send(&self, message: T) {
         if self.queue.send(message).is_ok() {
-            self.ring();
+            self.bell.ring();
         }
-    }
-
-    /// Wakes the receiver without a message.
-    fn ring(&self) {
-        // The counter can only be full when the receiver is woken already.
-        let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
     }
 }
 
-impl<T> Drop for Sender<T> {
-    /// The receiver wakes to find that nobody is left, even when the thread that had this end
-    /// panicked.
+/// What wakes the receiver. It also rings when it goes away, so that the receiver finds out that
+/// nobody is left, even when the thread that had this end panicked.
+#[derive(Clone, Debug)]
+struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    fn ring(&self) {
+        // The counter can only be full when the receiver is woken already.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Bell {
     fn drop(&mut self) {
         self.ring();
     }
@@ -164,6 +170,18 @@ mod tests {
         drop(sender);
         assert!(readable(&receiver));
         assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    }
+
+    #[test]
+    fn receiver_is_not_woken_before_the_end_can_be_seen() {
+        for _ in 0..2000 {
+            let (sender, receiver) = channel::<()>().unwrap();
+            let thread = std::thread::spawn(move || drop(sender));
+            wait(&receiver);
+            receiver.hush();
+            assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+            thread.join().unwrap();
+        }
     }
 
     #[test]

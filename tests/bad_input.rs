@@ -59,8 +59,8 @@ fn with<A: AsRef<OsStr>>(witness: &Witness, arguments: impl IntoIterator<Item = 
 fn usage_errors_are_64() {
     let witness = Witness::new();
     for (arguments, words) in [
-        (&["run", "-k", "k"][..], &["command"][..]),
-        (&["run", "-k", "k", "--"], &["command"]),
+        (&["run", "-k", "k"][..], &["COMMAND"][..]),
+        (&["run", "-k", "k", "--"], &["COMMAND"]),
         (&["run", "--", "true"], &["--key"]),
         (&["run", "-k", "", "true"], &["key"]),
         (&["run", "-k", "k", "--bogus", "true"], &["--bogus"]),
@@ -87,9 +87,9 @@ fn durations_that_cannot_work_are_refused() {
     for (ttl, words) in [
         ("0s", &["0s"][..]),
         ("50ms", &["50ms", "100ms"]),
-        ("25h", &["24h"]),
+        ("25h", &["1day", "above"]),
         // Months, not minutes.
-        ("5M", &["24h"]),
+        ("5M", &["1day", "above"]),
     ] {
         let run = with(&witness, ["run", "-k", "k", "-t", ttl, "true"]);
         witness.refuses(run, &[64, 78], words);

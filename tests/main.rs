@@ -10,12 +10,12 @@
 mod acquire;
 mod bad_input;
 mod child;
-mod demo;
 mod exit_codes;
 mod faults;
 mod harness;
 mod hold;
 mod house;
 mod sandbox;
+mod scripts;
 mod sim;
 mod stress;

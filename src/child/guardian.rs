@@ -40,6 +40,8 @@ pub const RUN_VARIABLE: &str = "REDLOCK_RUN";
 struct Page {
     /// When the guardian strikes, in nanoseconds of the boot-time clock; `u64::MAX`: not by time.
     strike: AtomicU64,
+    /// When it looks at this page next, in the same way; before that it needs no waking.
+    look: AtomicU64,
     /// The command's process; 0: none yet, or its number may belong to somebody else by now.
     leader: AtomicI32,
     /// The command's own process group; 0: none, or as above.
@@ -63,6 +65,7 @@ impl Page {
             &*memory.cast::<Self>()
         };
         page.strike.store(u64::MAX, SeqCst);
+        page.look.store(u64::MAX, SeqCst);
         Ok(page)
     }
 }
@@ -106,10 +109,11 @@ impl Guardian {
         self.pid
     }
 
-    /// Tells it when to strike by itself. An earlier time than before wakes it.
+    /// Tells it when to strike by itself. Wakes it only if it would sleep beyond that.
     pub fn strike_at(&self, at: Option<Tick>) {
         let nanos = at.map_or(u64::MAX, nanos);
-        if self.page.strike.swap(nanos, SeqCst) > nanos {
+        self.page.strike.store(nanos, SeqCst);
+        if self.page.look.load(SeqCst) > nanos {
             self.poke();
         }
     }
@@ -149,6 +153,9 @@ impl Guardian {
     }
 }
 
+/// Most commands are over before the guardian's first look: then it is woken once, by their end.
+const FIRST_LOOK: Duration = Duration::from_millis(80);
+
 fn nanos(at: Tick) -> u64 {
     // 2^64 ns are 584 years.
     u64::try_from(at.since_boot().as_nanos()).unwrap_or(u64::MAX - 1)
@@ -178,45 +185,56 @@ struct Watch<'a> {
 impl Watch<'_> {
     fn live(&self) -> ! {
         Mask::full().set();
+        let _ = rustix::thread::set_name(c"redlock-guard");
         let _ = rustix::process::setpgid(None, None);
         let keep = self.pipe.as_raw_fd();
         sys::close_range(0, keep - 1);
         sys::close_range(keep + 1, i32::MAX);
-        let born = Stat::of(getpid()).map_or(0, |stat| stat.start);
         if let Ok(alarm) = Alarm::new() {
-            self.watch(&alarm, born);
+            self.watch(&alarm);
         } else {
             // Without a clock the pipe's end still tells.
             self.until_end();
         }
         if !self.page.at_ease.load(SeqCst) {
-            self.strike(born);
+            self.strike();
         }
         sys::exit_now(0)
     }
 
     /// Sleeps until redlock is gone, or strikes when its time has come.
-    fn watch(&self, alarm: &Alarm, born: u64) {
+    fn watch(&self, alarm: &Alarm) {
+        let first = BootClock.now().after(FIRST_LOOK);
+        let mut alarm_at = None;
         let mut struck = false;
-        loop {
+        while !self.ended() {
             let strike = self.page.strike.load(SeqCst);
-            let now = BootClock.now();
             let due = Tick::from_boot(Duration::from_nanos(strike));
-            if strike == u64::MAX || now < due {
+            let now = BootClock.now();
+            let look = if strike == u64::MAX {
+                (now < first).then_some(first)
+            } else if now < due {
                 struck = false;
-            } else if !struck {
-                self.strike(born);
+                Some(due)
+            } else if struck {
+                None
+            } else {
                 struck = true;
+                self.strike();
+                continue;
+            };
+            self.page.look.store(look.map_or(u64::MAX, nanos), SeqCst);
+            if self.page.strike.load(SeqCst) != strike {
+                // Moved before our next look was known, so perhaps without waking us.
                 continue;
             }
-            let wake_at = (strike != u64::MAX && !struck).then_some(due);
-            let _ = alarm.set(wake_at);
+            if alarm_at != look {
+                let _ = alarm.set(look);
+                alarm_at = look;
+            }
             let mut fds =
                 [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(alarm, PollFlags::IN)];
             let _ = poll(&mut fds, None);
-            if self.ended() {
-                return;
-            }
         }
     }
 
@@ -240,7 +258,8 @@ impl Watch<'_> {
     }
 
     /// Kills until nothing but zombies is left, or only what we may not kill.
-    fn strike(&self, born: u64) {
+    fn strike(&self) {
+        let born = Stat::of(getpid()).map_or(0, |stat| stat.start);
         let mut pause = Duration::from_millis(1);
         loop {
             let left = self.kill_once(born);
@@ -255,10 +274,9 @@ impl Watch<'_> {
     /// One look, one KILL for everything found; how many may still be alive.
     fn kill_once(&self, born: u64) -> usize {
         // The leader first: it is the one most likely to start more.
-        if let Some(leader) = Pid::from_raw(self.page.leader.load(SeqCst)) {
-            if let Some(stat) = Stat::of(leader).filter(|stat| stat.start >= born) {
-                let _ = stat.signal(libc::SIGKILL);
-            }
+        let leader = Pid::from_raw(self.page.leader.load(SeqCst)).and_then(Stat::of);
+        if let Some(leader) = leader.filter(|leader| leader.start >= born) {
+            let _ = leader.signal(libc::SIGKILL);
         }
         let mut left = 0;
         for process in self.find(born) {

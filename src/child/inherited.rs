@@ -46,7 +46,8 @@ impl Inherited {
     pub fn take(signals: &[i32]) -> Self {
         let at_entry = AT_ENTRY.load(Ordering::Relaxed);
         let mut ignored = 0;
-        for &signal in signals {
+        // What the runtime made of SIGPIPE is not our caller's doing.
+        for &signal in signals.iter().filter(|&&signal| signal != libc::SIGPIPE) {
             if sys::is_ignored(signal) {
                 ignored |= bit(signal);
             }

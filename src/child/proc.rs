@@ -2,7 +2,7 @@
 //! environment (proc(5)). Everything here can be out of date when it returns; who signals by it
 //! looks again through a handle first.
 
-use std::{fs, io};
+use std::{fs, io, io::Read};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -30,8 +30,11 @@ pub struct Stat {
 impl Stat {
     /// Looks at one process; `None` when it is gone.
     pub fn of(pid: Pid) -> Option<Self> {
-        let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-        Self::parse(&String::from_utf8_lossy(&text))
+        let mut file = fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        // The kernel hands the line out in one piece.
+        let mut line = [0; 1024];
+        let length = file.read(&mut line).ok()?;
+        Self::parse(&String::from_utf8_lossy(&line[..length]))
     }
 
     /// The name may hold spaces and parentheses: it ends at the last closing one.

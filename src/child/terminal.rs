@@ -85,6 +85,13 @@ impl Terminal {
         let _ = tcsetpgrp(&self.tty, group);
     }
 
+    /// Makes `group` the foreground group, if it is for us to give: not when we run in the background.
+    pub fn hand_over_to(&self, group: Pid) {
+        if self.is_ours() {
+            self.give_to(group);
+        }
+    }
+
     /// Makes our group the foreground group again, if `group` is it: never taken from a shell.
     pub fn take_back_from(&self, group: Pid) {
         if tcgetpgrp(&self.tty) == Ok(group) {

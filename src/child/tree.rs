@@ -179,7 +179,10 @@ impl Tree {
             for process in fresh {
                 told.push((process.pid, process.start));
                 for &signal in signals {
-                    if process.signal(signal).is_err_and(is_refusal) {
+                    if process
+                        .signal(signal)
+                        .is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
+                    {
                         refused.push(process);
                         break;
                     }
@@ -188,8 +191,4 @@ impl Tree {
         }
         refused
     }
-}
-
-fn is_refusal(error: io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EPERM)
 }

@@ -1,28 +1,101 @@
-//! Talking to the nodes.
+//! Talking to the nodes: one background thread with one poll(2) loop over all connections, and a
+//! resolver thread per host name. The thread decides nothing; it drives a pure machine and tells
+//! its owner what the machine has to say.
+//!
+//! `redis` is used here and nowhere else, and only as a codec: its own connections have no
+//! deadline that a dribbling node respects, and cannot write an undo behind an unanswered request.
+
+mod closing;
+mod codec;
+mod connection;
+mod driver;
 mod endpoint;
 mod endpoint_error;
+mod event_loop;
 mod fleet;
+mod preamble;
+mod resolver;
+mod socket;
 mod wire;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
+use std::{io, thread};
+
+pub use driver::Driver;
 pub use endpoint::{Address, Credentials, Endpoint, Transport};
 pub use endpoint_error::{EndpointError, Problem, masked};
 pub use fleet::Fleet;
 
-/// stub
-pub struct Nodes;
-impl crate::run::Lock for Nodes {
-    fn stop(&mut self) {}
-    fn extend(&mut self) {}
+use crate::{
+    protocol::{Event, Key},
+    wake,
+};
+use event_loop::{Command, EventLoop};
+use resolver::{Lookup, Resolver};
+use wire::Wire;
+
+/// The owner's handle of the node thread.
+///
+/// Dropping it before [`Nodes::stop`] ends the thread without a release: an owner that vanished may
+/// have left a running command behind, and then the lock must run out by itself.
+#[derive(Debug)]
+pub struct Nodes {
+    commands: wake::Sender<Command>,
 }
-/// stub
+
+impl Nodes {
+    /// Lets the machine begin, which is the first thing that contacts a node.
+    pub fn begin(&self) {
+        self.commands.send(Command::Start);
+    }
+
+    /// Gives up or releases. The last event is then [`Event::Settled`]; when it comes everything
+    /// is written, and the process may end.
+    pub fn stop(&self) {
+        self.commands.send(Command::Stop);
+    }
+
+    /// Makes the machine compare the clock, after this process was stopped for a while.
+    pub fn wake(&self) {
+        self.commands.send(Command::Wake);
+    }
+}
+
+/// Starts the node thread, and one thread for each host name. All that can fail for want of
+/// threads or descriptors fails here, before a lock is asked for.
+///
+/// What `driver` tells comes to `events`. The end of the thread, by a panic too, shows there as
+/// [`std::sync::mpsc::TryRecvError::Disconnected`].
 pub fn start(
-    _f: Fleet,
-    _k: Vec<crate::protocol::Key>,
-    _c: crate::protocol::Contract,
-    _e: crate::wake::Sender<crate::protocol::Event>,
-) -> std::io::Result<Nodes> {
-    Ok(Nodes)
+    fleet: Fleet,
+    driver: impl Driver,
+    keys: &[Key],
+    events: wake::Sender<Event>,
+) -> io::Result<Nodes> {
+    start_with(fleet, driver, keys, events, &resolver::system())
+}
+
+fn start_with(
+    fleet: Fleet,
+    driver: impl Driver,
+    keys: &[Key],
+    events: wake::Sender<Event>,
+    lookup: &Lookup,
+) -> io::Result<Nodes> {
+    let hosts = fleet.iter().filter_map(|node| match node.address() {
+        Address::Name(host, _) => Some(host.as_str()),
+        Address::Literal(_) | Address::Unix(_) => None,
+    });
+    let resolver = Resolver::start(hosts, lookup)?;
+    let (commands, inbox) = wake::channel()?;
+    let event_loop = EventLoop::new(driver, fleet, Wire::new(keys), resolver, inbox, events)?;
+    thread::Builder::new().name("nodes".into()).spawn(move || {
+        // A failure of poll(2) itself shows to the owner as the end of the events.
+        let _ = event_loop.run();
+    })?;
+    Ok(Nodes { commands })
 }

@@ -6,7 +6,6 @@ use std::{
     path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
 };
 
 use redis::{Parser, Value};
@@ -15,11 +14,12 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A redis-server of the test's own, on a free port and a socket. It ends with this value.
 pub struct Server {
     child: Child,
-    pub port: u16,
+    port: u16,
     directory: tempfile::TempDir,
 }
 
 impl Server {
+    /// A server without anything special.
     pub fn start() -> Self {
         Self::with(&[])
     }
@@ -58,14 +58,17 @@ impl Server {
         Some(server)
     }
 
+    /// Its socket in the file system.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("s")
     }
 
+    /// As a node is written.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// A connection to it.
     pub fn client(&self) -> Client {
         Client {
             stream: TcpStream::connect(("127.0.0.1", self.port)).unwrap(),
@@ -78,6 +81,7 @@ impl Server {
         self.client().call(command)
     }
 
+    /// Stops or continues it.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
@@ -95,6 +99,14 @@ impl Drop for Server {
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
+}
+
+/// A server on loopback that does `serve` with its first connection.
+pub fn impostor(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || serve(listener.accept().unwrap().0));
+    address
 }
 
 /// A blocking client.
@@ -123,14 +135,5 @@ impl Client {
             cmd.arg(word);
         });
         self.raw(&cmd.get_packed_command())
-    }
-}
-
-/// Waits until `condition` holds, with a bound that no healthy machine reaches.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        thread::sleep(Duration::from_millis(1));
     }
 }

@@ -32,7 +32,7 @@ impl Wire {
 
     /// Appends the command for `request` to `out`.
     pub fn pack(&self, request: &Request, out: &mut Vec<u8>) {
-        let mut cmd = match request {
+        let cmd = match request {
             Request::Acquire { token, value, ttl } => {
                 let mut cmd = self.eval(&self.acquire, Some(token));
                 cmd.arg(value).arg(millis(*ttl));
@@ -64,12 +64,13 @@ impl Wire {
         cmd
     }
 
-    /// What an answer means; `None` when none of our scripts can have said it.
-    pub fn reply(&self, value: &Value) -> Option<Reply> {
+    /// What an answer means; `None` when none of our scripts can have said it. `secret` is what no
+    /// text may repeat.
+    pub fn reply(&self, value: &Value, secret: Option<&str>) -> Option<Reply> {
         match value {
             Value::Int(1) => Some(Reply::Done),
             Value::Int(0) => Some(Reply::Absent),
-            Value::ServerError(error) => Some(Reply::Refused(refusal(error))),
+            Value::ServerError(error) => Some(Reply::Refused(refusal(error, secret))),
             Value::Array(rows) if !rows.is_empty() => {
                 rows.iter().map(|row| self.obstacle(row)).collect::<Option<_>>().map(Reply::Held)
             }
@@ -116,8 +117,8 @@ fn millis(duration: Duration) -> u64 {
 /// The longest text of a refusal, in characters.
 const LONGEST: usize = 200;
 
-/// Why a node refused.
-pub fn refusal(error: &ServerError) -> Refusal {
+/// Why a node refused. A text that repeats `secret` is withheld.
+pub fn refusal(error: &ServerError, secret: Option<&str>) -> Refusal {
     let text = match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
@@ -129,8 +130,19 @@ pub fn refusal(error: &ServerError) -> Refusal {
         || text.contains("The user executing the script can't");
     Refusal {
         kind: if rights { RefusalKind::Rights } else { RefusalKind::State },
-        text: clean(text),
+        text: if secret.is_some_and(|secret| repeats(text, secret)) {
+            "the node's words are withheld, they repeat the password".to_owned()
+        } else {
+            clean(text)
+        },
     }
+}
+
+/// Whether `text` contains `secret` as a node would repeat it: without line ends, and possibly cut.
+fn repeats(text: &str, secret: &str) -> bool {
+    let head: String = secret.chars().take(32).collect();
+    let head = head.replace(['\r', '\n'], " ");
+    !head.is_empty() && text.contains(&head)
 }
 
 /// The error that a command within a script met, without the script around it, which says nothing

@@ -75,6 +75,8 @@ struct Seat {
     /// It left us without an answer when a round was judged: not asked again in this attempt, and
     /// skipped by the tie-break, until it answers something.
     quiet: bool,
+    /// It gave an answer that counts in the course of this attempt.
+    spoke: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +125,7 @@ impl Attempt {
             started: desk.now,
             token: desk.random.token(),
             lease: Lease::new(nodes),
-            seats: vec![Seat { ballot: Ballot::Unasked, quiet: false }; nodes],
+            seats: vec![Seat { ballot: Ballot::Unasked, quiet: false, spoke: false }; nodes],
             phase: Phase::Vote { since: desk.now, judge: None },
             strategy,
             trip: None,
@@ -157,7 +159,9 @@ impl Attempt {
 
     /// A node answered.
     pub fn answer(&mut self, node: NodeIndex, sent: Sent, reply: &Reply, desk: &mut Desk<'_>) {
-        self.seats[node.get()].quiet = false;
+        let place = &mut self.seats[node.get()];
+        place.quiet = false;
+        place.spoke |= !matches!(reply, Reply::Refused(_));
         match sent.ask {
             Ask::Acquire(token) if token == self.token => {
                 self.took = desk.now.since(sent.at);
@@ -170,6 +174,10 @@ impl Attempt {
                 desk.views.learn(node, reply, desk.now);
             }
             _ => {
+                // Also an answer to what was given up meanwhile tells who is there.
+                if matches!(reply, Reply::Held(_)) {
+                    desk.views.learn(node, reply, desk.now);
+                }
                 // Whatever it answers late, it is not silent any more.
                 if *desk.views.of(node) == NodeView::Troubled(Trouble::Silent) {
                     desk.views.set(node, NodeView::Unknown);
@@ -213,7 +221,9 @@ impl Attempt {
                             seat.ballot = Ballot::Unasked;
                         }
                     }
+                    // Where nobody is left to ask, no answer would bring us back here.
                     self.vote(desk);
+                    return self.step(desk);
                 }
                 None
             }
@@ -223,7 +233,10 @@ impl Attempt {
                 if desk.now >= until {
                     match then {
                         Comeback::FirstNodeFirst => return self.lead(desk),
-                        Comeback::AllAtOnce => self.vote(desk),
+                        Comeback::AllAtOnce => {
+                            self.vote(desk);
+                            return self.step(desk);
+                        }
                     }
                 }
                 None
@@ -246,7 +259,7 @@ impl Attempt {
     pub fn verdict(&self, views: &Views) -> Verdict {
         if views.is_held() {
             Verdict::Held
-        } else if self.answered() < quorum(self.seats.len()) {
+        } else if self.count(|seat| seat.spoke) < quorum(self.seats.len()) {
             Verdict::Unavailable
         } else {
             Verdict::Contended
@@ -269,7 +282,7 @@ impl Attempt {
     }
 
     fn measured_trip(&self) -> Duration {
-        self.trip.unwrap_or(SHORTEST_TRIP).max(SHORTEST_TRIP)
+        self.trip.unwrap_or(self.took).max(SHORTEST_TRIP)
     }
 
     /// Asks for the votes that are still missing: all at once, or the next one.
@@ -311,24 +324,26 @@ impl Attempt {
         if self.is_too_slow(desk) {
             return self.too_slow(desk);
         }
+        if let Some(verdict) = self.out_of_reach() {
+            return Some(Outcome::Denied(verdict));
+        }
+        // Also when a quorum cannot be had any more: which verdict it is, the others have to tell.
         if self.strategy == Strategy::Sequential
             && self.count(|seat| seat.ballot == Ballot::Asked) == 0
             && let Some(next) = desk.links.nodes().find(|node| self.may_ask(*node))
         {
-            // Once a quorum cannot be had any more, asking on would only steal votes.
-            if own + self.count(|seat| seat.ballot == Ballot::Unasked && !seat.quiet) >= quorum {
-                self.acquire(next, desk);
-                return None;
-            }
-        }
-        if let Some(verdict) = self.out_of_reach() {
-            return Some(Outcome::Denied(verdict));
+            self.acquire(next, desk);
+            return None;
         }
         let hopeful = self.count(|seat| seat.ballot == Ballot::Asked);
         let answered = self.answered();
         if answered >= quorum && judge.is_none() {
-            // A late answer to an earlier round says nothing about this one's speed.
-            let took = desk.now.since(since).max(self.took);
+            let took = match self.strategy {
+                // A late answer to an earlier round says nothing about this one's speed.
+                Strategy::Concurrent => desk.now.since(since).max(self.took),
+                // The whole round includes the time-outs of those before.
+                Strategy::Sequential => self.took,
+            };
             self.trip = Some(took);
             // Twice the time that it took, once more: a silent node costs nothing like its time-out.
             let patience = (took * 2).max(self.measured_trip() / 2);
@@ -359,11 +374,12 @@ impl Attempt {
             seat.quiet |= seat.ballot == Ballot::Asked;
         }
         if self.is_over(desk.now) {
-            return Some(Outcome::Denied(Verdict::Contended));
+            return Some(Outcome::Denied(self.verdict(desk.views)));
         }
+        let leftovers = self.leftovers(desk);
         let first = desk.links.nodes().find(|node| {
             matches!(self.seats[node.get()].ballot, Ballot::Ours | Ballot::Other)
-                && !self.is_leftover(*node, desk)
+                && !leftovers.contains(node)
         });
         let owned = first.is_some_and(|node| self.seats[node.get()].ballot == Ballot::Ours);
         if owned {
@@ -384,11 +400,24 @@ impl Attempt {
 
     fn is_over(&self, now: Tick) -> bool {
         let bound = CONTENDED.max(self.measured_trip() * CONTENDED_TRIPS);
-        now.since(self.started) >= bound
+        // While fewer have been heard the others have to be asked, or to fail: only that tells a
+        // contended lock from an outage.
+        let heard = self.count(|seat| seat.spoke) >= quorum(self.seats.len());
+        heard && now.since(self.started) >= bound
     }
 
-    fn is_leftover(&self, node: NodeIndex, desk: &Desk<'_>) -> bool {
-        desk.views.is_leftover(node, self.measured_trip() * LEFTOVER_TRIPS, desk.now)
+    /// The nodes that the tie-break skips since they show a leftover. None, when no quorum is left
+    /// without them: then only its end helps, and whoever took another node for the first one would
+    /// stand in the way of an owner that merely needs long.
+    fn leftovers(&self, desk: &Desk<'_>) -> Vec<NodeIndex> {
+        let age = self.measured_trip() * LEFTOVER_TRIPS;
+        let stale = |node: &NodeIndex| desk.views.is_leftover(*node, age, desk.now);
+        let leftovers: Vec<NodeIndex> = desk.links.nodes().filter(stale).collect();
+        let usable = desk.links.nodes().filter(|node| {
+            let seat = self.seats[node.get()];
+            seat.ballot != Ballot::Failed && !seat.quiet && !leftovers.contains(node)
+        });
+        if usable.count() < quorum(self.seats.len()) { Vec::new() } else { leftovers }
     }
 
     /// Undoes what is or may be ours, and comes back later under a fresh token.
@@ -436,10 +465,11 @@ impl Attempt {
             return Some(Outcome::Denied(verdict));
         }
         if self.is_over(desk.now) {
-            return Some(Outcome::Denied(Verdict::Contended));
+            return Some(Outcome::Denied(self.verdict(desk.views)));
         }
         let open = |node: &NodeIndex| self.may_ask(*node);
-        let first = desk.links.nodes().filter(open).find(|node| !self.is_leftover(*node, desk));
+        let leftovers = self.leftovers(desk);
+        let first = desk.links.nodes().filter(open).find(|node| !leftovers.contains(node));
         // When leftovers stand everywhere, one of them is asked whether it is still there.
         let Some(node) = first.or_else(|| desk.links.nodes().find(open)) else {
             self.hear_everybody();
@@ -505,7 +535,7 @@ impl Attempt {
         }
         if hopeful == 0 || judge.is_some_and(|at| desk.now >= at) {
             if self.is_over(desk.now) {
-                return Some(Outcome::Denied(Verdict::Contended));
+                return Some(Outcome::Denied(self.verdict(desk.views)));
             }
             self.give_way(Comeback::FirstNodeFirst, desk);
         }

@@ -151,7 +151,8 @@ impl Hold {
     /// Does what is due.
     pub fn step(&mut self, links: &mut Links, timing: &Timing, now: Tick) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if !self.is_dead(now) {
+        self.over |= now >= self.validity;
+        if !self.over {
             let whole = now >= self.next;
             if whole {
                 self.report(&mut findings);
@@ -188,12 +189,12 @@ impl Hold {
     }
 
     /// When [`Hold::step`] is due.
-    pub fn deadline(&self, now: Tick) -> Option<Tick> {
+    pub fn deadline(&self) -> Option<Tick> {
         let report = match self.round {
             Round::First { until } | Round::Extension { until } => Some(until),
             Round::Over => None,
         };
-        let work = (!self.is_dead(now)).then(|| {
+        let work = (!self.over).then(|| {
             let retries = self.seats.iter().filter_map(|seat| seat.retry);
             retries.chain(std::iter::once(self.next)).min()
         });

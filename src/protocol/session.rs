@@ -236,14 +236,21 @@ impl Session {
         if let Some(heard) = self.links.handle(conn, event, now) {
             self.hear(heard, now);
         }
-        self.wake(now);
+        // Who is overdue is not asked here: after a stop of ours the answers of the others can be
+        // among the next events.
+        self.step(now);
     }
 
-    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless).
+    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless), after
+    /// everything that has happened on the connections was handled.
     pub fn wake(&mut self, now: Tick) {
         for heard in self.links.overdue(now) {
             self.hear(heard, now);
         }
+        self.step(now);
+    }
+
+    fn step(&mut self, now: Tick) {
         match &mut self.phase {
             Phase::Idle | Phase::Over => {}
             Phase::Trying(_) => self.step_attempt(now),
@@ -281,12 +288,12 @@ impl Session {
     }
 
     /// When [`Session::wake`] is due.
-    pub fn deadline(&self, now: Tick) -> Option<Tick> {
+    pub fn deadline(&self) -> Option<Tick> {
         let phase = match &self.phase {
             Phase::Idle | Phase::Over => return None,
             Phase::Trying(attempt) => attempt.deadline(&self.timing),
             Phase::Waiting(wait) => Some(wait.deadline()),
-            Phase::Holding(hold) => hold.deadline(now),
+            Phase::Holding(hold) => hold.deadline(),
             Phase::Settling { until } => Some(*until),
         };
         let patience = match self.phase {
@@ -427,7 +434,7 @@ impl Session {
         let hold = Hold::start(token, lease, &self.links, &self.views, &self.timing, now);
         self.phase = Phase::Holding(hold);
         self.tell(Event::Acquired { token, validity, nodes, waited });
-        self.wake(now);
+        self.step(now);
     }
 
     /// An attempt ended without the lock: its votes are given back, and we wait or give up.
@@ -525,7 +532,7 @@ impl Session {
             Waking::Free => {
                 self.recovered();
                 self.attempt(now);
-                self.wake(now);
+                self.step(now);
             }
             Waking::Taken => {
                 let denial = self.denial(verdict, now);
@@ -544,7 +551,7 @@ impl Session {
     fn settle(&mut self, now: Tick) {
         let bound = self.timing.node_timeout.min(Self::RELEASE_BOUND);
         self.phase = Phase::Settling { until: now.after(bound) };
-        self.wake(now);
+        self.step(now);
     }
 
     fn settled(&mut self, now: Tick) {

@@ -3,12 +3,12 @@
 
 mod environment;
 mod machine;
-
 mod shell;
+mod start;
 
 use std::io;
 
-use crate::{exit::Exit, protocol::Event, settings::RunPlan, ui::Say, wake::Sender};
+use crate::{exit::Exit, node::Nodes, protocol::Event, settings::RunPlan, ui::Say, wake::Sender};
 
 /// The lock's side, as the run sees it: a handle on the thread that talks to the nodes. Its news
 /// come through the [`Sender`] that it was started with, [`Event::Settled`] last.
@@ -20,6 +20,16 @@ pub trait Lock {
     fn extend(&mut self);
 }
 
+impl Lock for Nodes {
+    fn stop(&mut self) {
+        Nodes::stop(self);
+    }
+
+    fn extend(&mut self) {
+        self.wake();
+    }
+}
+
 /// Runs the command of `plan` under the lock that `connect` starts to acquire. The process must
 /// have one thread when this is called: the guardian is made first of all, then `connect` makes
 /// the threads, and only then the lock is asked for.
@@ -28,5 +38,5 @@ pub fn run<L: Lock>(
     connect: impl FnOnce(Sender<Event>) -> io::Result<L>,
     say: &mut dyn Say,
 ) -> Exit {
-    shell::run(plan, connect, say)
+    start::run(plan, connect, say)
 }

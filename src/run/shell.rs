@@ -4,143 +4,60 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     sync::mpsc::TryRecvError,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, getpgid, getppid, pidfd_open},
+    process::{Pid, getpgid},
 };
 
 use super::{
     Lock,
     environment::environment,
-    machine::{Action, Input, Left, Machine, Rules},
+    machine::{Action, Input, Machine, Rules},
+    start::{CHANGED, Kit, dismiss, words},
 };
 use crate::{
-    child::{self, Birth, Guardian, Inherited, Launch, Outcome, Placement, Stat, Tree, TreeEvent},
-    clock::{BootClock, Clock},
-    exit::{Code, Exit},
+    child::{self, Guardian, Launch, Left, Placement, Stat, TreeEvent},
+    clock::{BootClock, Clock, Tick},
+    exit::Exit,
     protocol::{Event, Token},
-    settings::{GuardianChoice, ParentDeath, RunPlan},
-    signal::{Placing, Received, Sender, Signals, Source},
+    settings::RunPlan,
+    signal::{Placing, Received, Sender, Source},
     ui::{Notice, Process, Reason, Say},
-    wake::{self, Alarm, Receiver},
 };
 
-/// The signals that we handle and the command finds as our caller left them.
-const HANDLED: [i32; 11] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGWINCH,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-    libc::SIGCHLD,
-];
-
-/// Handled even where our caller ignored them: without the one no end of a child is told, without
-/// the other no end of a stop.
-const ALWAYS_HANDLED: [i32; 2] = [libc::SIGCHLD, libc::SIGCONT];
-
-/// All whose disposition is another for us than for the command.
-const CHANGED: [i32; 14] = {
-    let mut all = [0; 14];
-    let mut i = 0;
-    while i < HANDLED.len() {
-        all[i] = HANDLED[i];
-        i += 1;
-    }
-    all[11] = libc::SIGTTIN;
-    all[12] = libc::SIGTTOU;
-    all[13] = libc::SIGPIPE;
-    all
-};
-
-/// See [`super::run`].
-pub(super) fn run<L: Lock>(
-    plan: &RunPlan,
-    connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
-    say: &mut dyn Say,
-) -> Exit {
-    match Shell::prepare(plan, connect, say) {
-        Ok(shell) => shell.run(),
-        Err((what, error)) => {
-            let code = Code::Failure.number();
-            let error = error.to_string();
-            let reason = Reason::Failed { what, error };
-            say.say(Notice::Exit { code, reason });
-            Exit::Status(code)
-        }
-    }
-}
-
-struct Shell<'a, L> {
+/// One run.
+pub(super) struct Shell<'a, L> {
     plan: &'a RunPlan,
     say: &'a mut dyn Say,
     lock: L,
-    news: Receiver<Event>,
+    kit: Kit,
+    guardian: Option<Guardian>,
+    machine: Machine,
     news_ended: bool,
     token: Option<Token>,
-    machine: Machine,
-    inherited: Inherited,
-    signals: Signals,
-    alarm: Alarm,
-    alarm_at: Option<crate::clock::Tick>,
-    guardian: Option<Guardian>,
-    placement: Placement,
-    tree: Tree,
+    alarm_at: Option<Tick>,
     /// The command's number, also when it is gone; only for comparing.
     command: Option<Pid>,
-    birth: Option<Birth>,
-    parent: Option<OwnedFd>,
+    /// We sent INT to the command.
+    interrupted: bool,
     exit: Option<Exit>,
 }
 
-type Failure = (&'static str, io::Error);
-
 impl<'a, L: Lock> Shell<'a, L> {
-    /// Makes everything that can fail, before the lock is asked for.
-    fn prepare(
+    pub(super) fn new(
         plan: &'a RunPlan,
-        connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
         say: &'a mut dyn Say,
-    ) -> Result<Self, Failure> {
-        let failed = |what| move |error| (what, error);
-        let older = child::older();
-        let guardian = match plan.guardian {
-            GuardianChoice::On => Some(
-                Guardian::start(&plan.facts.run, &older)
-                    .map_err(failed("start the guardian process"))?,
-            ),
-            GuardianChoice::Off => None,
-        };
-        let inherited = Inherited::take(&CHANGED);
-        let handled = HANDLED
-            .into_iter()
-            .filter(|signal| ALWAYS_HANDLED.contains(signal) || !inherited.ignores(*signal));
-        let signals = Signals::watch(handled).map_err(failed("handle signals"))?;
-        Inherited::defy_terminal();
-        Inherited::unblock();
-        let placement = Placement::choose(plan.group);
-        let tree = Tree::new(guardian.as_ref().map(Guardian::pid), &older)
-            .map_err(failed("become the subreaper of the command"))?;
-        let alarm = Alarm::new().map_err(failed("make a timer"))?;
-        let parent = match plan.parent_death {
-            ParentDeath::Ignore => None,
-            ParentDeath::Terminate => getppid()
-                .map(|parent| pidfd_open(parent, PidfdFlags::empty()))
-                .transpose()
-                .map_err(|error| ("watch our parent", error.into()))?,
-        };
+        lock: L,
+        kit: Kit,
+        guardian: Option<Guardian>,
+    ) -> Self {
         let machine = Machine::new(Rules {
             timing: plan.timing,
-            placing: match placement {
+            placing: match kit.placement {
                 Placement::Own => Placing::Own,
                 Placement::Shared => Placing::Shared,
                 Placement::Handover(_) => Placing::Handover,
@@ -153,31 +70,23 @@ impl<'a, L: Lock> Shell<'a, L> {
             heartbeat: plan.heartbeat,
             conflict_exit_code: plan.conflict_exit_code,
         });
-        let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
-        let lock = connect(to_us).map_err(failed("start talking to the nodes"))?;
-        Ok(Self {
+        Self {
             plan,
             say,
             lock,
-            news,
+            kit,
+            guardian,
+            machine,
             news_ended: false,
             token: None,
-            machine,
-            inherited,
-            signals,
-            alarm,
             alarm_at: None,
-            guardian,
-            placement,
-            tree,
             command: None,
-            birth: None,
-            parent,
+            interrupted: false,
             exit: None,
-        })
+        }
     }
 
-    fn run(mut self) -> Exit {
+    pub(super) fn run(mut self) -> Exit {
         let exit = loop {
             if let Some(exit) = self.exit {
                 break exit;
@@ -195,14 +104,11 @@ impl<'a, L: Lock> Shell<'a, L> {
             self.take_signals();
             self.take_news();
             if ready.parent {
-                self.parent = None;
+                self.kit.parent = None;
                 self.tell(Input::ParentDied);
             }
             if ready.guardian {
                 self.guardian_died();
-            }
-            if ready.birth {
-                self.take_birth();
             }
         };
         self.leave(exit)
@@ -210,23 +116,21 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     /// The last things: the terminal, the guardian.
     fn leave(mut self, exit: Exit) -> Exit {
-        if let (Placement::Handover(terminal), Some(command)) = (&self.placement, self.command) {
+        if let (Placement::Handover(terminal), Some(command)) = (&self.kit.placement, self.command)
+        {
             terminal.take_back_from(command);
-            if exit == Exit::Signal(libc::SIGINT) {
+            if exit == Exit::Signal(libc::SIGINT) && !self.interrupted {
                 // The terminal told only the command; whoever waits in our group must stop as well.
                 child::signal_own_group(libc::SIGINT);
             }
         }
-        if let Some(mut guardian) = self.guardian.take() {
-            guardian.stand_down();
-            guardian.reap();
-        }
+        dismiss(self.guardian.take());
         exit
     }
 
     fn set_alarm(&mut self) {
         let at = self.machine.deadline();
-        if at != self.alarm_at && self.alarm.set(at).is_ok() {
+        if at != self.alarm_at && self.kit.alarm.set(at).is_ok() {
             self.alarm_at = at;
         }
     }
@@ -234,27 +138,22 @@ impl<'a, L: Lock> Shell<'a, L> {
     fn sleep(&mut self) -> Ready {
         let news = if self.news_ended { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
-            PollFd::new(&self.signals, PollFlags::IN),
-            PollFd::new(&self.news, news),
-            PollFd::new(&self.alarm, PollFlags::IN),
+            PollFd::new(&self.kit.signals, PollFlags::IN),
+            PollFd::new(&self.kit.news, news),
+            PollFd::new(&self.kit.alarm, PollFlags::IN),
         ];
-        let parent = also(&mut fds, self.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
-        let birth = also(&mut fds, self.birth.as_ref().map(AsFd::as_fd), PollFlags::IN);
+        let parent = also(&mut fds, self.kit.parent.as_ref().map(AsFd::as_fd), PollFlags::IN);
         // Only its end matters, and that is always told.
         let lifeline = self.guardian.as_ref().and_then(Guardian::lifeline);
         let guardian = also(&mut fds, lifeline, PollFlags::empty());
         // Interrupted by a signal: then the signal socket has something.
         let _ = poll(&mut fds, None);
         let is_ready = |index: Option<usize>| index.is_some_and(|i| !fds[i].revents().is_empty());
-        let ready = Ready {
-            parent: is_ready(parent),
-            birth: is_ready(birth),
-            guardian: is_ready(guardian),
-        };
+        let ready = Ready { parent: is_ready(parent), guardian: is_ready(guardian) };
         if !fds[2].revents().is_empty() {
             // An alarm that went off stays readable until it is set anew.
             self.alarm_at = None;
-            let _ = self.alarm.set(None);
+            let _ = self.kit.alarm.set(None);
         }
         ready
     }
@@ -284,7 +183,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             Action::TermTree => self.signal_tree(&[libc::SIGTERM, libc::SIGCONT]),
             Action::KillTree => self.signal_tree(&[libc::SIGKILL]),
             Action::StopCommand => self.relay(libc::SIGSTOP),
-            Action::StopSelf => self.stop_self(),
+            Action::StopSelf => child::raise(libc::SIGSTOP),
             Action::Suspend => self.suspend(),
             Action::Resume => self.resume(),
             Action::Guard(at) => {
@@ -301,7 +200,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             Action::Extend => self.lock.extend(),
             Action::Say(notice) => self.say.say(notice),
             Action::NameLeftover(since) => {
-                let processes = people(&self.tree.descendants());
+                let processes = people(&self.kit.tree.descendants());
                 if !processes.is_empty() {
                     self.say.say(Notice::Leftover { processes, since });
                 }
@@ -316,32 +215,39 @@ impl<'a, L: Lock> Shell<'a, L> {
         let launch = Launch {
             command: &self.plan.command,
             environment: &environment,
-            placement: &self.placement,
-            inherited: &self.inherited,
+            placement: &self.kit.placement,
+            inherited: &self.kit.inherited,
             changed: &CHANGED,
             guardian: self.guardian.as_ref(),
         };
-        match child::spawn(&launch) {
-            Ok(birth) => {
-                self.command = Some(birth.pid);
-                self.tree.plant(birth.pid);
-                self.birth = Some(birth);
-                self.machine.handle(Input::Spawned, BootClock.now());
+        let input = match child::spawn(&launch) {
+            Ok(spawned) => {
+                self.command = Some(spawned.pid);
+                self.kit.tree.plant(spawned.pid);
+                let Err(error) = spawned.exec else { return };
+                let program = self.plan.command[0].to_string_lossy().into_owned();
+                let reason = if error.kind() == io::ErrorKind::NotFound {
+                    Reason::NotFound { program }
+                } else {
+                    let error = words(&error);
+                    Reason::NotExecutable { program, error }
+                };
+                Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
-                let reason = Reason::Failed { what: "start the command", error: error.to_string() };
-                let input = Input::NotStarted(reason, Left::Nothing);
-                self.machine.handle(input, BootClock.now());
+                let reason = Reason::Failed { what: "start the command", error: words(&error) };
+                Input::NotStarted(reason, Left::Nothing)
             }
-        }
+        };
+        self.machine.handle(input, BootClock.now());
     }
 
     fn relay(&mut self, signal: i32) {
-        let Some(leader) = self.tree.leader() else {
+        let Some(leader) = self.kit.tree.leader() else {
             return;
         };
-        let alone = matches!(self.placement, Placement::Shared) || self.birth.is_some();
-        let sent = if alone {
+        self.interrupted |= signal == libc::SIGINT;
+        let sent = if matches!(self.kit.placement, Placement::Shared) {
             child::signal_process(leader, signal)
         } else {
             child::signal_group(leader, signal)
@@ -354,14 +260,13 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn signal_tree(&mut self, signals: &[i32]) {
         // The group first, in one call that no fork can escape.
-        if signals == [libc::SIGKILL] && self.birth.is_none() {
-            if let (Some(leader), false) =
-                (self.tree.leader(), matches!(self.placement, Placement::Shared))
-            {
-                let _ = child::signal_group(leader, libc::SIGKILL);
-            }
+        let own_group = !matches!(self.kit.placement, Placement::Shared);
+        if let Some(leader) = self.kit.tree.leader().filter(|_| own_group)
+            && signals == [libc::SIGKILL]
+        {
+            let _ = child::signal_group(leader, libc::SIGKILL);
         }
-        let refused = self.tree.signal(signals);
+        let refused = self.kit.tree.signal(signals);
         self.refused(&refused);
     }
 
@@ -372,12 +277,9 @@ impl<'a, L: Lock> Shell<'a, L> {
         }
     }
 
-    fn stop_self(&mut self) {
-        child::raise(libc::SIGSTOP);
-    }
-
     fn suspend(&mut self) {
-        let (Placement::Handover(terminal), Some(command)) = (&self.placement, self.command) else {
+        let (Placement::Handover(terminal), Some(command)) = (&self.kit.placement, self.command)
+        else {
             return;
         };
         if terminal.is_ours() {
@@ -390,17 +292,16 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn resume(&mut self) {
-        if let (Placement::Handover(terminal), Some(leader)) = (&self.placement, self.tree.leader())
+        if let (Placement::Handover(terminal), Some(leader)) =
+            (&self.kit.placement, self.kit.tree.leader())
         {
-            if terminal.is_ours() {
-                terminal.give_to(leader);
-            }
+            terminal.hand_over_to(leader);
         }
         self.relay(libc::SIGCONT);
     }
 
     fn take_signals(&mut self) {
-        let batch: Vec<Received> = self.signals.drain().collect();
+        let batch: Vec<Received> = self.kit.signals.drain().collect();
         let continued = batch.iter().any(|one| one.signal == libc::SIGCONT);
         let mut child_changed = false;
         for Received { signal, sender } in batch {
@@ -423,10 +324,10 @@ impl<'a, L: Lock> Shell<'a, L> {
         let Sender::Process(pid) = sender else {
             return if sender == Sender::Kernel { Source::Kernel } else { Source::Other };
         };
-        let (Some(leader), Some(pid)) = (self.tree.leader(), Pid::from_raw(pid)) else {
+        let (Some(leader), Some(pid)) = (self.kit.tree.leader(), Pid::from_raw(pid)) else {
             return Source::Other;
         };
-        let leads = !matches!(self.placement, Placement::Shared);
+        let leads = !matches!(self.kit.placement, Placement::Shared);
         if pid == leader || (leads && getpgid(Some(pid)) == Ok(leader)) {
             Source::Command
         } else {
@@ -435,10 +336,8 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn reap(&mut self) {
-        // A failed exec is told before the end that follows from it.
-        self.take_birth();
         let guardian = self.guardian.as_ref();
-        let (events, left) = self.tree.reap(|| {
+        let (events, left) = self.kit.tree.reap(|| {
             if let Some(guardian) = guardian {
                 guardian.leader_gone();
             }
@@ -460,9 +359,9 @@ impl<'a, L: Lock> Shell<'a, L> {
         if self.news_ended {
             return;
         }
-        self.news.hush();
+        self.kit.news.hush();
         loop {
-            match self.news.try_recv() {
+            match self.kit.news.try_recv() {
                 Ok(event) => {
                     if let Event::Acquired { token, .. } = event {
                         self.token = Some(token);
@@ -478,34 +377,9 @@ impl<'a, L: Lock> Shell<'a, L> {
         }
     }
 
-    fn take_birth(&mut self) {
-        let Some(birth) = &self.birth else { return };
-        match birth.outcome() {
-            Outcome::Pending => {}
-            Outcome::Started => {
-                self.birth = None;
-                self.tell(Input::Started);
-            }
-            Outcome::Failed(error) => {
-                self.birth = None;
-                let program = self.plan.command[0].to_string_lossy().into_owned();
-                let reason = if error.kind() == io::ErrorKind::NotFound {
-                    Reason::NotFound { program }
-                } else {
-                    let error = error.to_string();
-                    Reason::NotExecutable { program, error }
-                };
-                self.tell(Input::NotStarted(reason, Left::Something));
-            }
-        }
-    }
-
     fn guardian_died(&mut self) {
-        if let Some(mut guardian) = self.guardian.take() {
-            guardian.stand_down();
-            guardian.reap();
-            self.tell(Input::GuardianDied);
-        }
+        dismiss(self.guardian.take());
+        self.tell(Input::GuardianDied);
     }
 }
 
@@ -522,7 +396,6 @@ fn also<'fd>(
 /// Which of the rarer descriptors have something to tell.
 struct Ready {
     parent: bool,
-    birth: bool,
     guardian: bool,
 }
 

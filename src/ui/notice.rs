@@ -26,14 +26,10 @@ pub struct Process {
 pub enum Notice {
     /// Progress of the lock: waiting, outages, extensions. The sentences are the protocol's.
     Note(Note),
-    /// `got 'K' on 5 of 5 nodes after 3m 12s`
+    /// `got 'K' after 3m 12s`, when the wait was announced
     Acquired {
         /// How long it took.
         waited: Duration,
-        /// On so many nodes so far.
-        nodes: usize,
-        /// How long it is ours for certain.
-        validity: Duration,
     },
     /// `TERM while waiting: giving up`
     Cancelled {

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     clock::{BootClock, Clock, Tick},
-    duration::show,
     protocol::{Note, quorum},
 };
 
@@ -43,6 +42,8 @@ pub struct Voice {
     tone: Tone,
     /// When the next line about waiting is due, and the pause after it.
     heartbeat: Option<(Tick, Duration)>,
+    /// How long the lock took, until it was said.
+    waited: Duration,
 }
 
 /// The pause between the first and the second line about waiting; it doubles.
@@ -53,7 +54,7 @@ const SLOWEST_HEARTBEAT: Duration = Duration::from_secs(300);
 impl Voice {
     /// A voice that has not said anything.
     pub fn new(subject: Subject, tone: Tone) -> Self {
-        Self { subject, tone, heartbeat: None }
+        Self { subject, tone, heartbeat: None, waited: Duration::ZERO }
     }
 
     /// The line for `notice`, when one is due.
@@ -63,10 +64,15 @@ impl Voice {
                 return None;
             }
             Notice::Note(Note::Recovered) => self.heartbeat = None,
-            // Whoever was told about the wait is told about its end.
-            Notice::Acquired { waited, .. } if self.heartbeat.take().is_some() => {
-                let text = format!("got '{}' after {}", self.subject.key, show(*waited));
-                return (!self.tone.quiet).then_some(text);
+            Notice::Acquired { waited } => {
+                self.waited = *waited;
+                // Whoever was told about the wait is told about its end.
+                let was_told = self.heartbeat.take().is_some() && !self.tone.quiet;
+                return was_told.then(|| self.subject.got(*waited));
+            }
+            Notice::Note(Note::Acquired { nodes }) => {
+                let verbose = self.is_said(Level::Detail);
+                return verbose.then(|| self.subject.got_on(*nodes, self.waited));
             }
             _ => {}
         }
@@ -86,8 +92,7 @@ impl Voice {
         match notice {
             Notice::Note(Note::Waiting(_) | Note::Outage(_) | Note::Recovered) => Level::Progress,
             Notice::Note(Note::ExtensionFailed { .. }) => Level::Warning,
-            Notice::Note(Note::Acquired { .. } | Note::Extended { .. })
-            | Notice::Acquired { .. }
+            Notice::Note(Note::Extended { .. })
             | Notice::Cancelled { .. }
             | Notice::EndingLeftover { .. } => Level::Detail,
             // A minority of nodes keeps nobody from taking the lock.
@@ -178,14 +183,19 @@ mod tests {
     #[test]
     fn end_of_a_wait_that_was_announced_is_announced_too() {
         let mut voice = voice(Tone::default());
-        let got = Notice::Acquired {
-            waited: Duration::from_secs(192),
-            nodes: 3,
-            validity: Duration::from_secs(29),
-        };
+        let got = Notice::Acquired { waited: Duration::from_secs(192) };
         assert_eq!(said(&mut voice, &got, 0), None);
         said(&mut voice, &Notice::Note(Note::Waiting(denial())), 0).unwrap();
         assert_eq!(said(&mut voice, &got, 192).unwrap(), "got 'K' after 3m 12s");
+    }
+
+    #[test]
+    fn verbose_says_one_line_per_acquisition_when_all_nodes_have_answered() {
+        let mut voice = voice(Tone { verbosity: 1, ..Tone::default() });
+        let got = Notice::Acquired { waited: Duration::from_millis(4) };
+        assert_eq!(said(&mut voice, &got, 0), None);
+        let all = Notice::Note(Note::Acquired { nodes: 3 });
+        assert_eq!(said(&mut voice, &all, 0).unwrap(), "got 'K' on 3 of 3 nodes after 4ms");
     }
 
     #[test]

@@ -29,17 +29,23 @@ impl Subject {
         format!("waiting for '{key}': {text}, {patience}")
     }
 
-    /// The sentence for a notice; [`Note::Waiting`] and the last line have their own.
+    /// The end of a wait.
+    pub(super) fn got(&self, waited: Duration) -> String {
+        format!("got '{}' after {}", self.key, show(waited))
+    }
+
+    /// The lock, when every node has answered.
+    pub(super) fn got_on(&self, nodes: usize, waited: Duration) -> String {
+        let (key, all) = (&self.key, self.nodes.len());
+        format!("got '{key}' on {nodes} of {all} nodes after {}", show(waited))
+    }
+
+    /// The sentence for a notice.
     pub(super) fn sentence(&self, notice: &Notice, now: SystemTime) -> String {
         let key = &self.key;
         match notice {
             Notice::Note(note) => self.note(note, now),
-            Notice::Acquired { waited, nodes, validity } => format!(
-                "got '{key}' after {} on {nodes} of {} nodes so far, certain for {}",
-                show(*waited),
-                self.nodes.len(),
-                show(*validity)
-            ),
+            Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {
                 format!("{} while waiting for '{key}': giving up", signal_name(*signal))
             }
@@ -111,7 +117,7 @@ impl Subject {
                 format!("{}; trying again, {}", self.denial(denial, now), self.patience)
             }
             Note::Recovered => "a quorum of nodes answers again".to_owned(),
-            Note::Acquired { nodes } => format!("'{key}' is held on {nodes} of {all} nodes"),
+            Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
             Note::Extended { nodes } => format!("extended '{key}' on {nodes} of {all} nodes"),
             Note::ExtensionFailed { nodes } => format!(
                 "extension of '{key}' reached only {nodes} of {all} nodes, a quorum is {}; trying \

@@ -6,8 +6,8 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, ErrorKind, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
     sync::{
         Arc,
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redlock::{commands::sandbox::launcher::free_port, wake};
+use redlock::{commands::sandbox::launcher::Port, wake};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     time::Timespec,
@@ -49,7 +49,8 @@ pub enum Mode {
 /// A running proxy. It ends, with its connections, on drop.
 #[derive(Debug)]
 pub struct Proxy {
-    port: u16,
+    /// Ours also while the proxy refuses connections.
+    port: Port,
     control: wake::Sender<Control>,
     counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
@@ -73,18 +74,14 @@ enum Control {
 impl Proxy {
     /// A proxy that passes everything on to `server`.
     pub fn to(server: SocketAddr) -> Self {
-        let (listener, port) = loop {
-            let port = free_port().unwrap();
-            if let Ok(listener) = listen(port) {
-                break (listener, port);
-            }
-        };
+        let port = Port::reserve().unwrap();
+        let address = port.address();
         let (control, inbox) = wake::channel().unwrap();
         let counts = Arc::new(Counts::default());
         let mut state = State {
             server,
-            port,
-            listener: Some(listener),
+            address,
+            listener: Some(listen(address)),
             mode: Mode::Pass,
             rules: Vec::new(),
             pairs: Vec::new(),
@@ -100,7 +97,7 @@ impl Proxy {
     }
 
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.port.address()
     }
 
     /// Changes what happens, to open connections too. It is so when this returns.
@@ -150,15 +147,15 @@ impl Drop for Proxy {
     }
 }
 
-fn listen(port: u16) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+fn listen(address: SocketAddr) -> TcpListener {
+    let listener = TcpListener::bind(address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
 }
 
 struct State {
     server: SocketAddr,
-    port: u16,
+    address: SocketAddr,
     listener: Option<TcpListener>,
     mode: Mode,
     rules: Vec<(u64, Mode)>,
@@ -230,11 +227,7 @@ impl State {
         if self.mode == Mode::Refuse {
             self.listener = None;
         } else if self.listener.is_none() {
-            // Nobody else should have taken the port; if somebody has, it is for a moment.
-            eventually("the proxy's port is free again", || {
-                self.listener = listen(self.port).ok();
-                self.listener.is_some()
-            });
+            self.listener = Some(listen(self.address));
         }
         let cut = |mode| matches!(mode, Mode::Refuse | Mode::Cut);
         let kept: Vec<bool> = self.pairs.iter().map(|pair| !cut(self.mode_of(pair))).collect();
@@ -341,17 +334,18 @@ impl Pair {
             } else {
                 let now = Instant::now();
                 let last = queue.back().map_or(now, |chunk| chunk.due.max(now));
+                let due = match mode {
+                    Mode::Delay(delay) => last.max(now + delay),
+                    _ => last,
+                };
                 match (mode, direction) {
-                    (Mode::Delay(delay), _) => {
-                        queue.push_back(Chunk { due: last.max(now + delay), bytes: bytes.to_vec() })
-                    }
                     (Mode::Drip(every), Direction::Down) if !end => {
                         queue.extend((1..).zip(bytes).map(|(count, byte)| Chunk {
                             due: last + every * count,
                             bytes: vec![*byte],
                         }));
                     }
-                    _ => queue.push_back(Chunk { due: last, bytes: bytes.to_vec() }),
+                    _ => queue.push_back(Chunk { due, bytes: bytes.to_vec() }),
                 }
             }
             if end {

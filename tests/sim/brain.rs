@@ -12,7 +12,7 @@ pub trait Brain {
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick);
     fn wake(&mut self, now: Tick);
     fn stop(&mut self, now: Tick);
-    fn deadline(&self, now: Tick) -> Option<Tick>;
+    fn deadline(&self) -> Option<Tick>;
     fn actions(&mut self) -> Vec<Action>;
 }
 
@@ -41,8 +41,8 @@ impl Brain for Session {
         self.stop(now);
     }
 
-    fn deadline(&self, now: Tick) -> Option<Tick> {
-        self.deadline(now)
+    fn deadline(&self) -> Option<Tick> {
+        self.deadline()
     }
 
     fn actions(&mut self) -> Vec<Action> {

@@ -94,6 +94,9 @@ pub struct Check {
     nodes: usize,
     accounts: Vec<Account>,
     owners: HashMap<Token, usize>,
+    /// The rules that are looked at; all, but where a test wants to see that one of them alone
+    /// catches a bug.
+    watched: Option<Vec<Rule>>,
     pub found: Option<Violation>,
 }
 
@@ -116,12 +119,16 @@ impl Check {
             nodes: plan.nodes.len(),
             accounts: plan.actors.iter().map(|a| account(a.timing)).collect(),
             owners: HashMap::new(),
+            watched: plan.watched.clone(),
             found: None,
         }
     }
 
     /// Notes a violation; the first one counts.
     pub fn broken(&mut self, rule: Rule, at: Real, what: impl Into<String>) {
+        if self.watched.as_ref().is_some_and(|watched| !watched.contains(&rule)) {
+            return;
+        }
         let what = what.into();
         self.found.get_or_insert(Violation { rule, at, what });
     }

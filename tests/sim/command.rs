@@ -124,11 +124,10 @@ impl World<'_> {
     pub(super) fn go_on(&mut self, actor: usize) {
         let a = &mut self.actors[actor];
         a.stopped = false;
-        let backlog = std::mem::take(&mut a.backlog);
+        let mut backlog = std::mem::take(&mut a.backlog);
         self.note(|| format!("client {actor} goes on, {} events late", backlog.len()));
-        if self.rng.chance(50) && !self.actors[actor].done() {
-            self.think(actor, |brain, now| brain.wake(now));
-        }
+        // The loop looks at its sockets first.
+        backlog.sort_by_key(|due| !matches!(due, Due::Deliver(..)));
         for due in backlog {
             self.dispatch(due);
         }

@@ -23,6 +23,7 @@ mod node;
 mod plan;
 mod process;
 mod rng;
+mod scenes;
 mod seeds;
 mod show;
 mod verdicts;

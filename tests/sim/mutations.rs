@@ -1,11 +1,14 @@
 //! Every check can fail: each broken rule is seen by the check that is there for it.
 
 use super::{
+    brain::session,
     check::Rule,
-    histories::{alone, crowd, crowd_with_faults, emptied, storm},
+    clock::nanos,
+    flaws::{Twist, twisted},
+    histories::{alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied},
     naive::{Flaw, naive},
     node::Scripts,
-    plan::Plan,
+    plan::{Plan, Premise, Shell},
     rng::Rng,
     seeds::{Family, catches, hold},
 };
@@ -63,12 +66,12 @@ fn abandoned_acquire_is_seen() {
 
 #[test]
 fn revived_lease_is_seen() {
-    naive_breaks(Flaw::Revives, &storm, &[Rule::HonestValidity]);
+    naive_breaks(Flaw::Revives, &crowd_with_pauses, &[Rule::HonestValidity]);
 }
 
 #[test]
 fn ignored_proof_of_loss_is_seen() {
-    let rules = [Rule::HonestValidity, Rule::AliveWithinValidity];
+    let rules = [Rule::AliveWithinValidity];
     naive_breaks(Flaw::IgnoresProof, &emptied, &rules);
 }
 
@@ -91,5 +94,119 @@ fn scripts_that_touch_what_is_not_theirs_are_seen() {
     for scripts in [Scripts::AcquireOverwrites, Scripts::ExtendShortens, Scripts::ReleaseAnything] {
         let family = with_scripts(scripts);
         catches(SEEDS, &family, &naive(Flaw::None), &[Rule::OthersUntouched]);
+    }
+}
+
+fn session_breaks(twist: Twist, family: Family, rules: &[Rule]) {
+    catches(SEEDS, family, &twisted(twist), rules);
+}
+
+#[test]
+fn release_on_a_second_connection_is_seen() {
+    session_breaks(Twist::ReleaseElsewhere, &crowd, &[Rule::NoLeftover]);
+    session_breaks(Twist::ReleaseElsewhere, &crowd_with_faults, &[Rule::ReleaseIsFinal]);
+}
+
+#[test]
+fn undo_that_is_not_sent_is_seen() {
+    let losers = |rng: &mut Rng| cron(rng, 5);
+    session_breaks(Twist::UndoDropped, &losers, &[Rule::NoLeftover]);
+}
+
+#[test]
+fn sessions_undo_that_announces_is_seen() {
+    session_breaks(Twist::UndoAnnounced, &crowd, &[Rule::Announcements]);
+}
+
+#[test]
+fn session_with_one_token_for_all_tries_is_seen() {
+    session_breaks(Twist::SameToken, &crowd, &[Rule::ReleaseIsFinal]);
+}
+
+#[test]
+fn release_on_an_abandoned_connection_in_a_hold_is_seen() {
+    session_breaks(Twist::UndoInHold, &crowd_with_faults, &[Rule::ReleaseIsFinal]);
+}
+
+#[test]
+fn loss_that_is_not_said_is_seen() {
+    session_breaks(Twist::LossUnsaid, &emptied, &[Rule::AliveWithinValidity]);
+}
+
+/// The real session in a world that is changed.
+fn world_breaks(change: impl Fn(&mut Plan, &mut Rng), family: Family, rules: &[Rule]) {
+    let changed = |rng: &mut Rng| {
+        let mut plan = family(rng);
+        change(&mut plan, rng);
+        plan
+    };
+    catches(SEEDS, &changed, &session, rules);
+}
+
+#[test]
+fn quorum_of_half_the_nodes_is_seen() {
+    // A client that needs two of five is one that knows only three of them.
+    let half = |plan: &mut Plan, rng: &mut Rng| {
+        let nodes = plan.nodes.len();
+        for actor in &mut plan.actors {
+            actor.view = rng.some_of(nodes, (nodes / 2) | 1);
+        }
+    };
+    let rules = [Rule::OneHolder, Rule::QuorumCarries, Rule::HonestValidity];
+    world_breaks(half, &crowd, &rules);
+}
+
+#[test]
+fn drift_left_out_is_seen() {
+    let trusting = |plan: &mut Plan, _: &mut Rng| {
+        for actor in &mut plan.actors {
+            actor.ignores_drift = true;
+        }
+    };
+    world_breaks(trusting, &crowd_with_pauses, &[Rule::HonestValidity, Rule::QuorumCarries]);
+}
+
+#[test]
+fn wall_clock_that_is_set_back_is_seen() {
+    let wall = |plan: &mut Plan, rng: &mut Rng| {
+        for actor in &mut plan.actors {
+            let ttl = nanos(actor.timing.ttl);
+            actor.clock.set_back = Some((actor.start + rng.below(2 * ttl), ttl));
+        }
+    };
+    world_breaks(wall, &crowd_with_pauses, &[Rule::OneHolder, Rule::QuorumCarries]);
+}
+
+#[test]
+fn spawn_without_a_last_look_at_the_clock_is_seen() {
+    let hasty = |plan: &mut Plan, _: &mut Rng| {
+        for actor in &mut plan.actors {
+            actor.shell = Shell::SpawnsUnchecked;
+            // Stopped from just before the lock until just after it ran out.
+            let ttl = nanos(actor.timing.ttl);
+            let at = actor.start + plan.net.rtt * 2;
+            actor.pauses = vec![(at, at + ttl + ttl / 50)];
+        }
+    };
+    world_breaks(hasty, &alone, &[Rule::QuorumCarries]);
+}
+
+#[test]
+fn lock_that_nodes_forgot_is_seen() {
+    let presupposed = |plan: &mut Plan, _: &mut Rng| plan.premise = Premise::Kept;
+    world_breaks(presupposed, &emptied, &[Rule::OneHolder, Rule::QuorumCarries]);
+}
+
+#[test]
+fn scripts_that_touch_what_is_not_theirs_are_seen_under_the_real_session() {
+    let scripts = [
+        Scripts::AcquireOverwrites,
+        Scripts::ExtendShortens,
+        Scripts::ExtendBySet,
+        Scripts::ReleaseAnything,
+    ];
+    for broken in scripts {
+        let change = |plan: &mut Plan, _: &mut Rng| plan.scripts = broken;
+        world_breaks(change, &crowd_with_pauses, &[Rule::OthersUntouched]);
     }
 }

@@ -8,7 +8,7 @@ use redlock::{
     clock::Tick,
     protocol::{
         Action, ConnId, Contract, Denial, Event, LinkEvent, NodeIndex, NodeView, Patience, Reply,
-        Request, Token, Trouble, Verdict,
+        Request, Token, Verdict,
     },
 };
 
@@ -310,7 +310,6 @@ impl Brain for Naive {
         match event {
             LinkEvent::Ready => {}
             LinkEvent::Replied(reply) => self.replied(node, &reply, now),
-            LinkEvent::Ended(Trouble::Garbage) => {}
             LinkEvent::Ended(_) => {
                 let n = &mut self.nodes[node];
                 n.conn = None;
@@ -348,7 +347,7 @@ impl Brain for Naive {
         }
     }
 
-    fn deadline(&self, _now: Tick) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         match self.state {
             State::Asking { since } => Some(since.after(self.contract.timing.node_timeout * 4)),
             State::Resting { until } | State::Clearing { until, .. } => Some(until),

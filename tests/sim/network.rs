@@ -16,7 +16,7 @@ use super::{
 impl World<'_> {
     pub(super) fn open(&mut self, actor: usize, id: ConnId) {
         let a = &mut self.actors[actor];
-        if a.links.iter().any(|(known, _)| known.node == id.node && known.serial >= id.serial) {
+        if a.link(id).is_some() {
             return self.broken(Rule::InTime, format!("client {actor} opens {id:?} again"));
         }
         let node = a.plan.view[id.node.get()];
@@ -84,14 +84,13 @@ impl World<'_> {
         }
         let node = &self.nodes[l.node];
         match l.path {
-            Path::Broken { .. } => return,
             // The first packet to a machine that came back without knowing the connection.
             Path::Vanished if node.down.is_none() => {
                 let at = self.now + delay;
                 l.path = Path::Broken { admits: 0 };
                 return self.send_back(link, at, LinkEvent::Ended(Trouble::Cut));
             }
-            Path::Vanished => return,
+            Path::Broken { .. } | Path::Vanished => return,
             Path::Whole => {}
         }
         let at = (self.now.max(node.dark_until) + delay).max(l.up_last);
@@ -174,10 +173,9 @@ impl World<'_> {
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
-                    let later = |(known, _): &(ConnId, usize)| {
-                        known.node == id.node && known.serial > id.serial
-                    };
-                    let newest = !self.actors[actor].links.iter().any(later);
+                    let mut same = self.actors[actor].links.iter().rev();
+                    let newest = same.find(|(known, _)| known.node == id.node);
+                    let newest = newest.is_some_and(|(known, _)| *known == id);
                     self.check.answered(actor, l, newest, asked, reply);
                 }
             }
@@ -189,17 +187,19 @@ impl World<'_> {
     }
 
     pub(super) fn cut(&mut self, link: usize) {
+        let admits = self.rng.index(self.links[link].under_way + 1);
+        let delay = self.delay(link);
         let l = &mut self.links[link];
-        if l.deaf() {
+        if l.path != Path::Whole {
             return;
         }
+        l.path = Path::Broken { admits };
         let trouble = match l.stage {
             Stage::Ready => Trouble::Cut,
-            _ => Trouble::Unreachable("connection reset by peer".into()),
+            Stage::Opening => Trouble::Unreachable("connection reset by peer".into()),
+            // What was sent before the end may still be lost; nobody is told.
+            Stage::Ended | Stage::Closed => return,
         };
-        let admits = self.rng.index(l.under_way + 1);
-        l.path = Path::Broken { admits };
-        let delay = self.delay(link);
         self.send_back(link, self.now + delay, LinkEvent::Ended(trouble));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redlock::protocol::{Limits, Occupant, Patience, Strategy, Timing, Ttl};
 
 use super::{
+    check::Rule,
     clock::{LocalClock, MS, Real, SEC},
     node::Scripts,
     rng::Rng,
@@ -25,6 +26,9 @@ pub struct Plan {
     pub present: Vec<(usize, usize, Occupant, Option<Duration>)>,
     pub premise: Premise,
     pub goal: Goal,
+    pub until: Until,
+    /// The only rules that are checked.
+    pub watched: Option<Vec<Rule>>,
     /// When the history is over whether or not everybody is done.
     pub limit: Real,
 }
@@ -79,6 +83,8 @@ pub struct ActorPlan {
     /// TERM to the process.
     pub signal: Option<Real>,
     pub shell: Shell,
+    /// Its session is told that clocks do not drift.
+    pub ignores_drift: bool,
     /// The nodes of its list; all, but for a broken rule about the quorum.
     pub view: Vec<usize>,
     /// For whom messages to and from node 0 take so many times as long.
@@ -101,6 +107,13 @@ pub struct Fault {
     pub at: Real,
     pub until: Real,
     pub what: What,
+}
+
+impl Fault {
+    /// The node comes back without its memory.
+    pub fn forgets(&self) -> bool {
+        matches!(self.what, What::Down { memory: Memory::Lost, .. })
+    }
 }
 
 /// What goes wrong.
@@ -157,6 +170,15 @@ pub enum Premise {
     Broken,
 }
 
+/// When a history ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Everybody is done and every message has arrived.
+    AllAreDone,
+    /// Somebody has the lock.
+    SomebodyHolds,
+}
+
 /// What must have come of it in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
@@ -181,6 +203,8 @@ impl Plan {
             present: Vec::new(),
             premise: Premise::Kept,
             goal: Goal::Any,
+            until: Until::AllAreDone,
+            watched: None,
             limit: 1200 * SEC,
         }
     }
@@ -226,6 +250,7 @@ impl ActorPlan {
             crash: None,
             signal: None,
             shell: Shell::Careful,
+            ignores_drift: false,
             view: (0..nodes).collect(),
             slow: 1,
         }

@@ -1,6 +1,8 @@
 //! The client's process in the world: it lets the session think, carries out what that wants, and
 //! is itself started, stopped, killed and ended.
 
+use std::time::Duration;
+
 use redlock::{
     clock::Tick,
     protocol::{Action, Contract, Event, Holder},
@@ -20,10 +22,14 @@ impl World<'_> {
         a.phase = Phase::Seeking;
         let mut random = a.rng.fork();
         let plan = &a.plan;
+        let mut timing = plan.timing;
+        if plan.ignores_drift {
+            timing.drift = Duration::ZERO;
+        }
         let contract = Contract {
             nodes: plan.view.len(),
             holder: Holder { pid: u32::try_from(actor).unwrap_or(0), ..Holder::default() },
-            timing: plan.timing,
+            timing,
             patience: plan.patience,
             strategy: plan.strategy,
             random: Box::new(move || random.wide()),
@@ -50,7 +56,7 @@ impl World<'_> {
             }
         }
         if self.actors[actor].phase == Phase::Over {
-            if brain.deadline(now).is_some() {
+            if brain.deadline().is_some() {
                 self.broken(Rule::InTime, format!("client {actor} settled and wants to be woken"));
             }
             return;
@@ -58,7 +64,7 @@ impl World<'_> {
         self.check.settled_thoughts(actor, now, self.now);
         let a = &mut self.actors[actor];
         a.wakes += 1;
-        if let Some(due) = brain.deadline(now) {
+        if let Some(due) = brain.deadline() {
             // A poll loop wakes a little late.
             let late = a.rng.tail(50 * US).min(MS);
             let at = a.plan.clock.real(due).max(self.now) + late;
@@ -75,7 +81,7 @@ impl World<'_> {
         self.think(actor, |brain, now| brain.wake(now));
         let now = self.actors[actor].plan.clock.tick(self.now);
         let a = &mut self.actors[actor];
-        let due = a.brain.as_ref().and_then(|brain| brain.deadline(now));
+        let due = a.brain.as_ref().and_then(|brain| brain.deadline());
         a.spins = if due.is_some_and(|due| due <= now) { a.spins + 1 } else { 0 };
         if a.spins > 20 {
             self.broken(Rule::BoundedRequests, format!("client {actor} spins"));

@@ -15,7 +15,7 @@ use super::{
     clock::{MS, Real, US, nanos},
     fleet::Node,
     link::Link,
-    plan::{ActorPlan, Plan},
+    plan::{ActorPlan, Plan, Until},
     rng::Rng,
 };
 
@@ -47,7 +47,8 @@ pub enum Due {
     FaultEnds(usize),
 }
 
-struct At(Real, u64, Due);
+/// When it is due, and in which order among those due at once.
+pub(super) struct At(Real, u64, Due);
 
 impl PartialEq for At {
     fn eq(&self, other: &Self) -> bool {
@@ -163,11 +164,11 @@ impl<'a> World<'a> {
             self.steps += 1;
             self.dispatch(due);
             self.check_holders();
-            if self.check.found.is_some() {
+            if self.check.found.is_some() || self.first_holds() {
                 break;
             }
         }
-        if self.check.found.is_none() {
+        if self.check.found.is_none() && self.plan.until == Until::AllAreDone {
             self.check_goal();
         }
         let trace = self.trace.take().unwrap_or_default();
@@ -181,6 +182,10 @@ impl<'a> World<'a> {
             steps: self.steps,
         };
         (Ok(report), trace)
+    }
+
+    fn first_holds(&self) -> bool {
+        self.plan.until == Until::SomebodyHolds && !self.holders.is_empty()
     }
 
     pub(super) fn at(&mut self, at: Real, due: Due) {

@@ -7,14 +7,20 @@ use std::{
     fmt,
     fs::{self, DirBuilder, File},
     io,
-    net::{Ipv4Addr, TcpListener},
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     process::ExitStatus,
     sync::Arc,
     time::Duration,
 };
 
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt::set_socket_reuseaddr,
+};
 use uuid::Uuid;
 
 /// The programs that can serve, in order of preference.
@@ -149,21 +155,50 @@ impl Drop for Directory {
     }
 }
 
-/// A port of 127.0.0.1 that nobody listened on a moment ago.
+/// A port of 127.0.0.1 that is ours while this lives, whether or not anybody listens on it.
 ///
-/// Below the range that systems give to outgoing connections (ip(7), `ip_local_port_range`), for
-/// two reasons: a connection of anybody may take a port away while its server is down, and one to
-/// a port of that range without a server can end up connected to itself.
-pub fn free_port() -> Result<u16, ServerError> {
-    (0..10_000)
-        .filter_map(|_| {
-            let [high, low, ..] = Uuid::new_v4().into_bytes();
-            let port = 0x4000 | (u16::from_be_bytes([high, low]) & 0x3fff);
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
-        })
-        .find_map(|listener| listener.local_addr().ok())
-        .map(|address| address.port())
-        .ok_or(ServerError::NoPort)
+/// It is bound and does not listen, so connections are refused. A server that sets `SO_REUSEADDR`,
+/// as all do, can bind it beside us (ip(7), socket(7)); another reservation cannot. Without it the
+/// port of a server that is down could become somebody else's.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    _hold: OwnedFd,
+}
+
+impl Port {
+    /// Takes a port that nobody has.
+    ///
+    /// It lies below the range that systems give to outgoing connections (ip(7),
+    /// `ip_local_port_range`): a connection to a port of that range without a server can end up
+    /// connected to itself.
+    pub fn reserve() -> Result<Self, ServerError> {
+        (0..10_000)
+            .find_map(|_| {
+                let [high, low, ..] = Uuid::new_v4().into_bytes();
+                Self::take(0x4000 | (u16::from_be_bytes([high, low]) & 0x3fff)).ok()
+            })
+            .ok_or(ServerError::NoPort)
+    }
+
+    fn take(number: u16) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let hold = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        // In this order: the bind has to fail when anybody else has the port, whatever he allows.
+        bind(&hold, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;
+        set_socket_reuseaddr(&hold, true)?;
+        Ok(Self { number, _hold: hold })
+    }
+
+    /// The port's number.
+    pub const fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Where the port is.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.number).into()
+    }
 }
 
 /// A file that exists only as long as it is open.
@@ -174,7 +209,31 @@ pub(super) fn nameless_file() -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    #[test]
+    fn reserved_port_is_ours_alone_and_refuses_until_somebody_listens() {
+        let port = Port::reserve().unwrap();
+        assert!(Port::take(port.number()).is_err());
+        assert!(TcpStream::connect(port.address()).is_err());
+        for _ in 0..2 {
+            let listener = TcpListener::bind(port.address()).unwrap();
+            let client = TcpStream::connect(port.address()).unwrap();
+            // Ours closes first: its end of the connection lingers on the port.
+            drop(listener.accept().unwrap());
+            drop((listener, client));
+            assert!(TcpStream::connect(port.address()).is_err());
+            assert!(Port::take(port.number()).is_err());
+        }
+    }
+
+    #[test]
+    fn port_that_somebody_listens_on_is_not_to_be_had() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(Port::take(listener.local_addr().unwrap().port()).is_err());
+    }
 
     #[test]
     fn missing_program_says_what_to_install() {

@@ -10,23 +10,24 @@ pub mod servers;
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fmt, fs,
+    fmt,
     io::{self, Write},
     os::unix::{ffi::OsStrExt, process::ExitStatusExt},
-    process::{Child, Command},
+    process::{Child, Command, ExitStatus},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::{
-    consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
-    iterator::{SignalsInfo, exfiltrator::WithOrigin},
-    low_level::siginfo::Cause,
+use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    process::Pid,
 };
 
 use self::{launcher::ServerError, servers::Fleet};
 use crate::{
-    child::belt,
+    child::{Inherited, belt, signal_process},
     exit::{Code, Exit},
+    signal::{Received, Sender, Signals},
 };
 
 /// What every variable of ours begins with.
@@ -93,10 +94,10 @@ pub fn run(count: u8, command: &[OsString], stdout: &mut dyn Write) -> Result<Ex
     let environment = Environment::of(&fleet);
     let Some((program, arguments)) = command.split_first() else {
         environment.write_exports(stdout).map_err(SandboxError::Output)?;
-        return Ok(wait_for_stop(&mut signals));
+        return wait_for_stop(&mut signals).map_err(SandboxError::System);
     };
-    if let Some(stop) = signals.pending().find(|origin| origin.signal != SIGCHLD) {
-        return Ok(Exit::Signal(stop.signal));
+    if let Some(exit) = stop(&mut signals) {
+        return Ok(exit);
     }
     let mut command = Command::new(program);
     command.args(arguments);
@@ -145,49 +146,56 @@ fn foreign_variables(names: impl Iterator<Item = OsString>) -> impl Iterator<Ite
 
 /// Watches for the signals that ask us to end and for the end of children. What our caller told us
 /// to ignore (nohup, `&` in a script) stays ignored, for the command as well.
-fn watch_signals() -> io::Result<SignalsInfo<WithOrigin>> {
-    let ignored = ignored_signals(&fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let wanted = STOPS.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    SignalsInfo::new(wanted.chain([SIGCHLD]))
+fn watch_signals() -> io::Result<Signals> {
+    let inherited = Inherited::take(&STOPS);
+    Inherited::unblock();
+    let wanted = STOPS.into_iter().filter(|&signal| !inherited.ignores(signal));
+    Signals::watch(wanted.chain([SIGCHLD]))
 }
 
-/// The mask of ignored signals in the text of /proc/PID/status; bit 0 is signal 1.
-fn ignored_signals(status: &str) -> u64 {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+/// Sleeps until something arrived.
+fn sleep(signals: &Signals) -> io::Result<()> {
+    match poll(&mut [PollFd::new(signals, PollFlags::IN)], None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
-fn wait_for_stop(signals: &mut SignalsInfo<WithOrigin>) -> Exit {
-    let stop = signals
-        .forever()
-        .find(|origin| origin.signal != SIGCHLD)
-        .map_or(SIGTERM, |origin| origin.signal);
-    Exit::Signal(stop)
+/// A signal that asks us to end, if one has arrived.
+fn stop(signals: &mut Signals) -> Option<Exit> {
+    let stop = signals.drain().find(|received| received.signal != SIGCHLD);
+    stop.map(|received| Exit::Signal(received.signal))
+}
+
+fn wait_for_stop(signals: &mut Signals) -> io::Result<Exit> {
+    loop {
+        if let Some(exit) = stop(signals) {
+            return Ok(exit);
+        }
+        sleep(signals)?;
+    }
 }
 
 /// Waits for the command's end. A signal from the terminal has reached it already, one that
 /// somebody sent to us is handed on: it is the command that the sender means to end.
-fn wait_for_child(mut child: Child, signals: &mut SignalsInfo<WithOrigin>) -> io::Result<Exit> {
+fn wait_for_child(mut child: Child, signals: &mut Signals) -> io::Result<Exit> {
     let pid = Pid::from_child(&child);
-    for origin in signals.forever() {
-        if origin.signal == SIGCHLD {
-            if let Some(status) = child.try_wait()? {
-                return Ok(exit_of(status));
+    loop {
+        for Received { signal, sender } in signals.drain() {
+            if signal != SIGCHLD && sender != Sender::Kernel {
+                // A command of another user cannot be signalled; its end is waited for all the
+                // same.
+                let _ = signal_process(pid, signal);
             }
-        } else if origin.cause != Cause::Kernel
-            && let Some(signal) = Signal::from_named_raw(origin.signal)
-        {
-            // A command of another user cannot be signalled; its end is waited for all the same.
-            let _ = kill_process(pid, signal);
         }
+        if let Some(status) = child.try_wait()? {
+            return Ok(exit_of(status));
+        }
+        sleep(signals)?;
     }
-    child.wait().map(exit_of)
 }
 
-fn exit_of(status: std::process::ExitStatus) -> Exit {
+fn exit_of(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Status(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
         (None, Some(signal)) => Exit::Signal(signal),
@@ -221,13 +229,6 @@ mod tests {
              export REDLOCK_RESTART_GUARD='off'\n\
              export REDLOCK_CONFIG='/dev/null'\n"
         );
-    }
-
-    #[test]
-    fn ignored_signals_are_read_from_the_kernels_mask() {
-        let status = "Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001006\n";
-        assert_eq!(ignored_signals(status), 0x1006);
-        assert_eq!(ignored_signals(""), 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{SocketAddr, TcpStream},
     os::unix::{fs::FileExt, process::CommandExt},
     process::{Child, Command, Stdio},
     thread,
@@ -17,7 +17,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::launcher::{Launcher, START_LIMIT, ServerError, free_port, nameless_file};
+use super::launcher::{Launcher, Port, START_LIMIT, ServerError, nameless_file};
 use crate::child::belt;
 
 /// How often the start of one server is tried when others take its port away.
@@ -31,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 pub struct Server {
     launcher: Launcher,
     options: Vec<OsString>,
-    port: u16,
+    port: Port,
     process: Option<Process>,
 }
 
@@ -63,7 +63,7 @@ impl Server {
         let mut server = Self {
             launcher: launcher.clone(),
             options: options.into_iter().map(Into::into).collect(),
-            port: free_port()?,
+            port: Port::reserve()?,
             process: None,
         };
         server.spawn()?;
@@ -78,7 +78,7 @@ impl Server {
                 Start::Ready => return Ok(()),
                 Start::PortTaken => {
                     self.kill();
-                    self.port = free_port()?;
+                    self.port = Port::reserve()?;
                     self.spawn()?;
                 }
             }
@@ -101,12 +101,12 @@ impl Server {
 
     /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The address of the server.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.port.address()
     }
 
     /// The server as a node of a list.
@@ -154,7 +154,7 @@ impl Server {
         let log = nameless_file().map_err(failed)?;
         let mut command = Command::new(program);
         command
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--port", &self.port().to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
             .args(["--loglevel", "warning"])
             .args(&self.options)
@@ -200,7 +200,7 @@ impl Server {
                 Ok(Answer::Pid(_)) | Err(_) => thread::sleep(LOOK_AGAIN),
             }
         }
-        Err(ServerError::Silent(program.to_owned(), self.port))
+        Err(ServerError::Silent(program.to_owned(), address.port()))
     }
 }
 
@@ -232,7 +232,7 @@ enum Answer {
 
 /// Asks the server at `address` for its process id.
 fn ask_pid(address: SocketAddr) -> io::Result<Answer> {
-    let patience = Duration::from_secs(1);
+    let patience = Duration::from_millis(250);
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.write_all(b"INFO server\r\n")?;
@@ -305,7 +305,7 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
 
     use super::*;
 
@@ -363,17 +363,15 @@ mod tests {
     #[test]
     fn server_takes_another_port_when_its_own_was_taken() {
         let launcher = Launcher::new().unwrap();
-        let first = Server::start(&launcher, [] as [&str; 0]).unwrap();
-        let mut second = Server {
-            launcher: launcher.clone(),
-            options: Vec::new(),
-            port: first.port(),
-            process: None,
-        };
-        second.spawn().unwrap();
-        second.settle().unwrap();
-        assert_ne!(second.port(), first.port());
-        assert_eq!(say(&second, "PING"), "+PONG\r\n");
+        let port = Port::reserve().unwrap();
+        let number = port.number();
+        let _thief = TcpListener::bind(port.address()).unwrap();
+        let options = Vec::new();
+        let mut server = Server { launcher, options, port, process: None };
+        server.spawn().unwrap();
+        server.settle().unwrap();
+        assert_ne!(server.port(), number);
+        assert_eq!(say(&server, "PING"), "+PONG\r\n");
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Bench {
         let mut bytes = Vec::new();
         self.wire.pack(request, &mut bytes);
         let answer = self.client.raw(&bytes);
-        self.wire.reply(&answer).unwrap_or_else(|| panic!("{request:?}: {answer:?}"))
+        self.wire.reply(&answer, None).unwrap_or_else(|| panic!("{request:?}: {answer:?}"))
     }
 
     fn value(&self) -> String {
@@ -338,7 +338,7 @@ fn replicas_and_lonely_masters_refuse_by_their_state() {
 
 fn refusal_of(line: &str) -> Refusal {
     match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
-        Value::ServerError(error) => refusal(&error),
+        Value::ServerError(error) => refusal(&error, None),
         other => panic!("{other:?}"),
     }
 }
@@ -389,6 +389,6 @@ fn answers_that_no_script_gives_are_no_replies() {
         b"*1\r\n*3\r\n:1\r\n$6\r\nstring\r\n:1\r\n",
     ] {
         let value = redis::parse_redis_value(answer).unwrap();
-        assert_eq!(wire.reply(&value), None, "{value:?}");
+        assert_eq!(wire.reply(&value, None), None, "{value:?}");
     }
 }
