@@ -26,6 +26,8 @@ pub enum Ask {
     Release(Token),
     /// [`Request::Subscribe`].
     Subscribe,
+    /// [`Request::Attend`].
+    Attend,
     /// [`Request::Look`].
     Look,
 }
@@ -37,6 +39,7 @@ impl Ask {
             Request::Extend { token, .. } => Self::Extend(token),
             Request::Release { token, .. } => Self::Release(token),
             Request::Subscribe => Self::Subscribe,
+            Request::Attend => Self::Attend,
             Request::Look => Self::Look,
         }
     }
@@ -49,6 +52,15 @@ pub struct Sent {
     pub ask: Ask,
     /// When its first byte was queued.
     pub at: Tick,
+}
+
+/// A lock was released on some node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Whose it was, where that is known.
+    pub by: Option<Token>,
+    /// How many listen for that there.
+    pub listeners: u32,
 }
 
 /// What an event on a connection means.
@@ -64,10 +76,9 @@ pub enum Heard {
         reply: Reply,
     },
     /// A lock was released on the node.
-    Released {
-        /// How many listen for that there.
-        listeners: u32,
-    },
+    Released(Release),
+    /// The holder of this token is told that its lock was touched.
+    Called(Token),
     /// The node's current connection is gone.
     Broken {
         /// The node.
@@ -104,6 +115,8 @@ enum Listening {
     Yes,
     /// The node refused; it is not asked again on this connection.
     Refused,
+    /// It listens as the holder, and hears no more of releases.
+    Attending,
 }
 
 impl Conn {
@@ -207,6 +220,18 @@ impl Links {
         }
     }
 
+    /// Has the node's current connection, where there is one, told when the holder is addressed.
+    pub fn attend(&mut self, node: NodeIndex, now: Tick) {
+        if let Some(conn) = &mut self.nodes[node.get()].current
+            && !conn.silent
+            && conn.ready.is_some()
+            && !matches!(conn.listening, Listening::Refused | Listening::Attending)
+        {
+            conn.listening = Listening::Attending;
+            push(conn, Request::Attend, now, &mut self.actions);
+        }
+    }
+
     /// How many nodes tell us of releases.
     pub fn listening(&self) -> usize {
         let tells = |link: &&Link| {
@@ -255,11 +280,14 @@ impl Links {
                 let sent = conn.unanswered.pop_front()?;
                 conn.silent = false;
                 let refused = matches!(reply, Reply::Refused(_));
-                if sent.ask == Ask::Subscribe {
-                    conn.listening = if refused { Listening::Refused } else { Listening::Yes };
-                } else {
+                match sent.ask {
                     // A user without rights to the channel can do all the rest.
-                    conn.refuses = refused;
+                    Ask::Subscribe if refused => conn.listening = Listening::Refused,
+                    Ask::Subscribe if conn.listening == Listening::Asked => {
+                        conn.listening = Listening::Yes;
+                    }
+                    Ask::Subscribe | Ask::Attend => {}
+                    _ => conn.refuses = refused,
                 }
                 link.answers = true;
                 link.learn(sent, &reply, now);
@@ -270,10 +298,13 @@ impl Links {
                         false
                     }
                 });
-                let told = current && sent.ask != Ask::Subscribe;
+                let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
                 told.then_some(Heard::Answer { node: id.node, sent, reply })
             }
-            LinkEvent::Released { listeners } => Some(Heard::Released { listeners }),
+            LinkEvent::Released { by, listeners } => {
+                Some(Heard::Released(Release { by, listeners }))
+            }
+            LinkEvent::Called(token) => Some(Heard::Called(token)),
             LinkEvent::Ended(trouble) => {
                 link.aside.retain(|conn| conn.id != id);
                 let conn = link.current.take_if(|conn| conn.id == id)?;
@@ -428,7 +459,10 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. } | Request::Subscribe | Request::Look => {}
+            Request::Release { .. }
+            | Request::Subscribe
+            | Request::Attend
+            | Request::Look => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -439,7 +473,7 @@ impl Link {
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
-            Ask::Subscribe | Ask::Look => return,
+            Ask::Subscribe | Ask::Attend | Ask::Look => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;

@@ -59,6 +59,10 @@ pub enum Request {
     /// From now on tell this connection when a lock of these keys is released. Answers
     /// [`Reply::Done`]; then messages come as [`LinkEvent::Released`].
     Subscribe,
+    /// From now on tell this connection when the holder of these keys is addressed, and no more of
+    /// releases: whoever has the lock is not among those who wait for it. Answers
+    /// [`Reply::Done`]; then messages come as [`LinkEvent::Called`].
+    Attend,
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
@@ -154,10 +158,14 @@ pub enum LinkEvent {
     Replied(Reply),
     /// Somebody released a lock of these keys on this node.
     Released {
+        /// Whose lock it was, as far as the message says so.
+        by: Option<Token>,
         /// How many connections of this node listen for that, this one among them; 1 where the
         /// node did not say.
         listeners: u32,
     },
+    /// Somebody tells the holder of this token that its lock was touched.
+    Called(Token),
     /// Nothing more comes from this connection.
     Ended(Trouble),
 }

@@ -12,7 +12,7 @@ use super::{
     link::{Ask, Heard, Links, Sent},
     random::Random,
     views::Views,
-    wait::{Beginning, Wait, Waking},
+    wait::{Beginning, Rumours, Wait, Waking},
 };
 use crate::clock::Tick;
 
@@ -198,8 +198,7 @@ pub struct Session {
     phase: Phase,
     started: Tick,
     outage_since: Option<Tick>,
-    /// A release was announced during an attempt.
-    announced: bool,
+    rumours: Rumours,
 }
 
 impl Session {
@@ -221,7 +220,7 @@ impl Session {
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
-            announced: false,
+            rumours: Rumours::default(),
         }
     }
 
@@ -349,11 +348,20 @@ impl Session {
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
-            Heard::Released { listeners } => match &mut self.phase {
-                Phase::Trying(_) => self.announced = true,
-                Phase::Waiting(wait) => wait.released(listeners, &mut self.random, now),
-                Phase::Idle | Phase::Holding(_) | Phase::Settling { .. } | Phase::Over => {}
-            },
+            Heard::Released(release) => {
+                if self.rumours.hear(release)
+                    && let Phase::Waiting(wait) = &mut self.phase
+                {
+                    wait.released(release.listeners, &mut self.random, now);
+                }
+            }
+            Heard::Called(token) => {
+                if let Phase::Holding(hold) = &mut self.phase
+                    && hold.token() == token
+                {
+                    hold.hurry(now);
+                }
+            }
             Heard::Broken { node, trouble, opened } => {
                 // A node that voted for us keeps its vote until its time runs out.
                 if *self.views.of(node) != NodeView::Ours {
@@ -450,10 +458,11 @@ impl Session {
             return;
         }
         self.note(denial, now);
-        let listening = self.links.listening() >= quorum(self.nodes);
-        let beginning =
-            if listening && !self.announced { Beginning::Quiet } else { Beginning::Alert };
-        self.sleep(beginning, verdict, attempt.trip(), now);
+        if self.links.listening() >= quorum(self.nodes) {
+            self.sleep(verdict, attempt.trip(), now);
+        } else {
+            self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
+        }
     }
 
     /// Whether a verdict ends the session.
@@ -506,13 +515,25 @@ impl Session {
         Denial { verdict, nodes: self.views.all(), waited: now.since(self.started) }
     }
 
-    fn sleep(&mut self, beginning: Beginning, verdict: Verdict, trip: Option<Duration>, now: Tick) {
-        self.announced = false;
+    /// Sleeps until there is a reason to look, which can be there already.
+    fn sleep(&mut self, verdict: Verdict, trip: Option<Duration>, now: Tick) {
+        let open = self.rumours.settle(&self.views);
+        let beginning = open.map_or(Beginning::Quiet, Beginning::Announced);
+        self.sleep_from(beginning, verdict, trip, now);
+    }
+
+    fn sleep_from(
+        &mut self,
+        beginning: Beginning,
+        verdict: Verdict,
+        trip: Option<Duration>,
+        now: Tick,
+    ) {
         let (links, views, random) = (&self.links, &self.views, &mut self.random);
         let wait = Wait::start(beginning, verdict, trip, links, views, random, now);
         self.phase = Phase::Waiting(wait);
-        // An alert one looks at once.
-        self.wake(now);
+        // It may be time to look already.
+        self.step(now);
     }
 
     fn step_wait(&mut self, now: Tick) {
@@ -520,7 +541,7 @@ impl Session {
             return;
         };
         let waking = wait.step(&mut self.links, &mut self.views, &self.timing, now);
-        let (verdict, trip, next) = (wait.verdict(), wait.trip(), wait.next());
+        let (verdict, trip) = (wait.verdict(), wait.trip());
         match waking {
             Waking::NotYet => {
                 if self.out_of_patience().is_some_and(|at| now >= at) {
@@ -541,7 +562,7 @@ impl Session {
                     self.settle(now);
                 } else {
                     self.note(denial, now);
-                    self.sleep(next, verdict, trip, now);
+                    self.sleep(verdict, trip, now);
                 }
             }
         }

@@ -5,13 +5,14 @@
 //! when the holder's keys run out on enough nodes, and at intervals in any case. Then it looks
 //! first, and acquires only when a quorum of nodes is free, so that waiters do not steal votes from
 //! each other. Where many wait, each wakes at another moment, as far apart as a hand-over takes:
-//! the first finds the lock free, the others find it taken.
+//! the first finds the lock free, and most of the others hear of the next release before their turn
+//! has come, and draw a new one.
 
 use std::time::Duration;
 
 use super::{
-    Links, NodeIndex, NodeView, Request, Timing, Verdict, lease::quorum, random::Random,
-    views::Views,
+    Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, lease::quorum, link::Release,
+    random::Random, views::Views,
 };
 use crate::clock::Tick;
 
@@ -27,6 +28,57 @@ const LONGEST_TURN: Duration = Duration::from_millis(20);
 /// However many wait, the last wakes after so long.
 const ALL_TURNS: Duration = Duration::from_secs(1);
 
+/// What was heard of releases, from one look to the next. Every node tells of the same release, at
+/// its own time, and it wakes us once.
+#[derive(Debug, Default)]
+pub struct Rumours {
+    /// Heard since the last look began, each lock once.
+    heard: Vec<Release>,
+    /// Releases after which somebody else has taken the lock: what nodes still tell of them is old.
+    past: Vec<Token>,
+}
+
+impl Rumours {
+    /// So many are told apart; where more happened, some wake us once more than they need.
+    const MOST: usize = 16;
+
+    /// A node told of a release. Whether it is news.
+    pub fn hear(&mut self, release: Release) -> bool {
+        let known = |token| self.past.contains(&token);
+        if release.by.is_some_and(known) {
+            return false;
+        }
+        if let Some(same) = self.heard.iter_mut().find(|other| other.by == release.by) {
+            // Nodes count for themselves; the fullest is right.
+            same.listeners = same.listeners.max(release.listeners);
+            return false;
+        }
+        if self.heard.len() < Self::MOST {
+            self.heard.push(release);
+        }
+        true
+    }
+
+    /// The nodes have answered. What is left to go by, when they do not explain what was heard:
+    /// then some were asked before they had executed the release.
+    pub fn settle(&mut self, views: &Views) -> Option<u32> {
+        let taken = views.is_held();
+        let mut open = None;
+        for Release { by, listeners } in self.heard.drain(..) {
+            match by {
+                Some(token) if taken && !views.shows(token) => {
+                    if self.past.len() >= Self::MOST {
+                        self.past.remove(0);
+                    }
+                    self.past.push(token);
+                }
+                _ => open = open.max(Some(listeners)),
+            }
+        }
+        open
+    }
+}
+
 /// What a step of waiting amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
@@ -40,7 +92,7 @@ pub enum Waking {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    Asleep { until: Tick },
+    Asleep { until: Tick, turn: Option<Tick> },
     Looking { since: Tick, judge: Option<Tick>, until: Tick, asked: Vec<Look> },
 }
 
@@ -57,8 +109,10 @@ enum Look {
 pub enum Beginning {
     /// Nothing was heard since the last look: sleep.
     Quiet,
-    /// We do not listen yet, or a release was announced since: look at once.
-    Alert,
+    /// We do not listen yet: do, and look once more.
+    Deaf,
+    /// A release was announced that the last look does not explain, to so many listeners.
+    Announced(u32),
 }
 
 /// The state of a waiter.
@@ -69,8 +123,6 @@ pub struct Wait {
     verdict: Verdict,
     trip: Duration,
     phase: Phase,
-    /// A release was announced in the middle of a look, which may have missed it.
-    again: bool,
 }
 
 impl Wait {
@@ -91,17 +143,14 @@ impl Wait {
         let jitter = random.share(trip, 0.0..JITTER_TRIPS);
         // A lock that looks free although we failed is contended: that is what the poll is for.
         let expiry = views.free_in().filter(|time| !time.is_zero());
-        let sleep = match beginning {
-            Beginning::Alert => Duration::ZERO,
-            Beginning::Quiet => expiry.map_or(poll, |time| poll.min(time.saturating_add(jitter))),
+        let sleep = expiry.map_or(poll, |time| poll.min(time.saturating_add(jitter)));
+        let turn = match beginning {
+            Beginning::Quiet => None,
+            Beginning::Deaf => Some(Duration::ZERO),
+            Beginning::Announced(listeners) => Some(draw(trip, listeners, random)),
         };
-        Self {
-            nodes,
-            verdict,
-            trip,
-            phase: Phase::Asleep { until: now.after(sleep) },
-            again: false,
-        }
+        let turn = turn.map(|pause| now.after(pause));
+        Self { nodes, verdict, trip, phase: Phase::Asleep { until: now.after(sleep), turn } }
     }
 
     /// The last measured round trip.
@@ -109,21 +158,12 @@ impl Wait {
         (!self.trip.is_zero()).then_some(self.trip)
     }
 
-    /// A release was announced, and `listeners` hear of it.
+    /// There is news of a release that `listeners` hear of. A turn that was drawn for an earlier
+    /// one is void: the lock has been taken since.
     pub fn released(&mut self, listeners: u32, random: &mut Random, now: Tick) {
-        match &mut self.phase {
-            Phase::Asleep { until } => {
-                let turn = self.trip.clamp(SHORTEST_TURN, LONGEST_TURN);
-                let turns = turn.saturating_mul(listeners.saturating_sub(1)).min(ALL_TURNS);
-                *until = now.after(random.share(turns, 0.0..1.0)).min(*until);
-            }
-            Phase::Looking { .. } => self.again = true,
+        if let Phase::Asleep { turn, .. } = &mut self.phase {
+            *turn = Some(now.after(draw(self.trip, listeners, random)));
         }
-    }
-
-    /// How the next wait begins.
-    pub fn next(&self) -> Beginning {
-        if self.again { Beginning::Alert } else { Beginning::Quiet }
     }
 
     /// `node` answered the look.
@@ -151,8 +191,8 @@ impl Wait {
         now: Tick,
     ) -> Waking {
         match &mut self.phase {
-            Phase::Asleep { until } => {
-                if now >= *until {
+            Phase::Asleep { until, turn } => {
+                if now >= *until || turn.is_some_and(|turn| now >= turn) {
                     views.forget();
                     for node in links.nodes() {
                         links.refresh(node);
@@ -204,7 +244,7 @@ impl Wait {
     /// When [`Wait::step`] is due.
     pub fn deadline(&self) -> Tick {
         match &self.phase {
-            Phase::Asleep { until } => *until,
+            Phase::Asleep { until, turn } => turn.map_or(*until, |turn| turn.min(*until)),
             Phase::Looking { judge, until, .. } => judge.map_or(*until, |at| at.min(*until)),
         }
     }
@@ -213,4 +253,11 @@ impl Wait {
     pub fn verdict(&self) -> Verdict {
         self.verdict
     }
+}
+
+/// How long after a release it is our turn to look, when so many hear of it.
+fn draw(trip: Duration, listeners: u32, random: &mut Random) -> Duration {
+    let turn = trip.clamp(SHORTEST_TURN, LONGEST_TURN);
+    let turns = turn.saturating_mul(listeners.saturating_sub(1)).min(ALL_TURNS);
+    random.share(turns, 0.0..1.0)
 }
