@@ -28,6 +28,7 @@ test: setup
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor
 	$(CARGO) bench --locked --bench whole
+	$(CARGO) bench --locked --bench handover
 
 lint:
 	$(CARGO) fmt --check
