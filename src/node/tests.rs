@@ -26,7 +26,7 @@ use super::{
 use crate::{
     clock::{BootClock, Clock as _, Tick},
     protocol::{
-        Action, ConnId, Event, Key, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply, Request,
+        Action, ConnId, Event, Extent, Key, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply, Request,
         Token, Trouble,
     },
     wake,

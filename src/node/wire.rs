@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{PushKind, ServerError, Value};
 
-use crate::protocol::{Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
+use crate::protocol::{Extent, Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
 
 /// What turns requests on one set of keys into commands.
 pub struct Wire {
@@ -98,7 +98,8 @@ impl Wire {
         } else if self.released.contains(channel) {
             let count = text.get(Token::LENGTH + 1..).filter(|_| by.is_some());
             let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
-            Some(LinkEvent::Released { by, listeners: count.unwrap_or(1) })
+            let extent = if self.keys.len() == 1 { Extent::Whole } else { Extent::Part };
+            Some(LinkEvent::Released { extent, by, listeners: count.unwrap_or(1) })
         } else {
             None
         }

@@ -12,7 +12,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
+use super::{Action, ConnId, Extent, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
 use crate::clock::Tick;
 
 /// What an unanswered or answered request was about.
@@ -57,6 +57,10 @@ pub struct Sent {
 /// A lock was released on some node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
+    /// Which node told.
+    pub node: NodeIndex,
+    /// Whether that frees all that we need there.
+    pub extent: Extent,
     /// Whose it was, where that is known.
     pub by: Option<Token>,
     /// How many listen for that there.
@@ -301,8 +305,8 @@ impl Links {
                 let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
                 told.then_some(Heard::Answer { node: id.node, sent, reply })
             }
-            LinkEvent::Released { by, listeners } => {
-                Some(Heard::Released(Release { by, listeners }))
+            LinkEvent::Released { extent, by, listeners } => {
+                Some(Heard::Released(Release { node: id.node, extent, by, listeners }))
             }
             LinkEvent::Called(token) => Some(Heard::Called(token)),
             LinkEvent::Ended(trouble) => {

@@ -146,6 +146,15 @@ pub enum Trouble {
     Garbage,
 }
 
+/// How much of what a session needs one message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Its only key.
+    Whole,
+    /// One of its keys.
+    Part,
+}
+
 /// What the shell tells about one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -158,6 +167,8 @@ pub enum LinkEvent {
     Replied(Reply),
     /// Somebody released a lock of these keys on this node.
     Released {
+        /// Whether that frees all of them there.
+        extent: Extent,
         /// Whose lock it was, as far as the message says so.
         by: Option<Token>,
         /// How many connections of this node listen for that, this one among them; 1 where the

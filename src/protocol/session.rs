@@ -349,10 +349,10 @@ impl Session {
         match heard {
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
             Heard::Released(release) => {
-                if self.rumours.hear(release)
+                if let Some(rumour) = self.rumours.hear(release, now)
                     && let Phase::Waiting(wait) = &mut self.phase
                 {
-                    wait.released(release.listeners, &mut self.random, now);
+                    wait.released(rumour, &self.links, &mut self.random, now);
                 }
             }
             Heard::Called(token) => {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use redlock::protocol::{LinkEvent, Refusal, RefusalKind, Reply, Request, Token};
+use redlock::protocol::{Extent, LinkEvent, Refusal, RefusalKind, Reply, Request, Token};
 
 use super::{
     clock::{LocalClock, MS, Real},
@@ -157,7 +157,9 @@ impl World<'_> {
             let dark = self.nodes[node].dark_until.max(self.now);
             for link in told {
                 let at = dark + self.delay(link);
-                self.send_back(link, at, LinkEvent::Released { by: Some(token), listeners });
+                let keys = &self.actors[self.links[link].actor].plan.keys;
+                let extent = if keys.len() == 1 { Extent::Whole } else { Extent::Part };
+                self.send_back(link, at, LinkEvent::Released { extent, by: Some(token), listeners });
             }
         }
     }
