@@ -118,7 +118,9 @@ fn judged(what: &str, have: f64, most: f64) -> String {
 
 /// Many start in the same instant.
 fn starts(scene: &Scene<'_>, rows: &[(usize, usize)]) -> Outcome<()> {
-    say("simultaneous starts: ms to the first command, winners of run -n, drain of run with 10 ms\n");
+    say(
+        "simultaneous starts: ms to the first command, winners of run -n, drain of run with 10 ms\n",
+    );
     say(&format!(
         "{:<8} {:>8} {:>8} {:>14} {:>12} {:>12} {:>14}",
         "N", "median", "worst", "one winner", "req/node/N", "drain", "req/node/N"

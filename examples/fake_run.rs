@@ -23,7 +23,7 @@ use redlock::{
     exit::Exit,
     protocol::{Denial, Event, Limits, NodeView, Timing, Token, Ttl, Verdict},
     run::{Lock, run},
-    settings::{Facts, GuardianChoice, Leftover, ParentDeath, RunPlan},
+    settings::{Conflict, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan},
     ui::{Notice, OnLost, Say},
     wake::Sender,
 };
@@ -149,7 +149,7 @@ fn main() {
         heartbeat: Some(Duration::from_secs(30)),
         guardian: GuardianChoice::On,
         parent_death: ParentDeath::Ignore,
-        conflict_exit_code: 75,
+        conflict: Conflict::Exit(75),
     };
     for arg in args.by_ref() {
         let arg = arg.to_string_lossy();

@@ -287,19 +287,16 @@ impl<'a> Scene<'a> {
 
     /// The gaps between the commands of a holder and `waiters`, and the time from the end of the
     /// holder's command to the end of the last, in ms.
-    pub fn hand_over(
-        &self,
-        peer: &Peer,
-        waiters: usize,
-        work: u64,
-    ) -> Outcome<(Vec<f64>, f64)> {
+    pub fn hand_over(&self, peer: &Peer, waiters: usize, work: u64) -> Outcome<(Vec<f64>, f64)> {
         self.clear()?;
         let go = self.file("go")?;
         let mut children = vec![self.spawn(&self.locked(peer, &[], &go)?)?];
         thread::sleep(Duration::from_millis(if *peer == Peer::Redlock { 20 } else { 60 }));
         if *peer == Peer::Redlock {
             // Over a long way the lock has to be there first.
-            eventually("the holder", || self.ask(&format!("EXISTS {KEY}")).is_ok_and(|t| t.starts_with(":1")));
+            eventually("the holder", || {
+                self.ask(&format!("EXISTS {KEY}")).is_ok_and(|t| t.starts_with(":1"))
+            });
         }
         for _ in 0..waiters {
             children.push(self.spawn(&self.locked(peer, &[], &work.to_string())?)?);
@@ -376,7 +373,12 @@ impl Waiting {
             let file = BufReader::new(File::open(format!("/proc/{}/status", child.id()))?);
             let lines = file.lines().map_while(Result::ok);
             let kib = lines.into_iter().find_map(|line| {
-                line.strip_prefix("VmRSS:")?.trim().trim_end_matches("kB").trim().parse::<u64>().ok()
+                line.strip_prefix("VmRSS:")?
+                    .trim()
+                    .trim_end_matches("kB")
+                    .trim()
+                    .parse::<u64>()
+                    .ok()
             });
             sum += kib.ok_or("no VmRSS")? * 1024;
         }

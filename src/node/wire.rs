@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use redis::{PushKind, ServerError, Value};
 
-use crate::protocol::{Extent, Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
+use crate::protocol::{
+    Extent, Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token,
+};
 
 /// What turns requests on one set of keys into commands.
 pub struct Wire {

@@ -463,10 +463,7 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. }
-            | Request::Subscribe
-            | Request::Attend
-            | Request::Look => {}
+            Request::Release { .. } | Request::Subscribe | Request::Attend | Request::Look => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);

@@ -117,6 +117,8 @@ pub enum Note {
         /// Nodes that carry the lock.
         nodes: usize,
     },
+    /// How each node took part in what was said last.
+    Nodes(Vec<NodeView>),
     /// An extension round ended with a quorum.
     Extended {
         /// Nodes that confirmed it.
@@ -278,6 +280,7 @@ impl Session {
             Phase::Holding(hold) => {
                 if hold.is_first_round() {
                     self.tell(Event::Note(Note::Acquired { nodes: hold.nodes() }));
+                    self.tell(Event::Note(Note::Nodes(self.views.all())));
                 }
                 self.links.release(hold.token(), true, now);
                 self.settle(now);
@@ -407,7 +410,10 @@ impl Session {
             let event = match finding {
                 Finding::Validity(validity) => Event::Validity(validity),
                 Finding::Lost => Event::Lost(self.views.all()),
-                Finding::Note(note) => Event::Note(note),
+                Finding::Note(note) => {
+                    self.tell(Event::Note(note));
+                    Event::Note(Note::Nodes(self.views.all()))
+                }
             };
             self.tell(event);
         }
@@ -529,8 +535,8 @@ impl Session {
         trip: Option<Duration>,
         now: Tick,
     ) {
-        let (links, views, random) = (&self.links, &self.views, &mut self.random);
-        let wait = Wait::start(beginning, verdict, trip, links, views, random, now);
+        let (rumours, known) = (&mut self.rumours, (&self.links, &self.views));
+        let wait = Wait::start(beginning, verdict, trip, rumours, known, &mut self.random, now);
         self.phase = Phase::Waiting(wait);
         // It may be time to look already.
         self.step(now);

@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use super::{
-    Extent, Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, lease::quorum, link::Release,
-    random::Random, views::Views,
+    Extent, Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, lease::quorum,
+    link::Release, random::Random, views::Views,
 };
 use crate::clock::Tick;
 
@@ -41,6 +41,9 @@ pub struct Rumours {
     heard: Vec<Rumour>,
     /// Releases after which somebody else has taken the lock: what nodes still tell of them is old.
     past: Vec<Token>,
+    /// The shortest round trip so far. The last one says more about how busy this machine was when
+    /// many of us began than about how long a hand-over takes.
+    fastest: Option<Duration>,
 }
 
 /// One release.
@@ -57,6 +60,15 @@ pub struct Rumour {
 impl Rumours {
     /// So many are told apart; where more happened, some wake us once more than they need.
     const MOST: usize = 16;
+
+    fn measured(&mut self, trip: Duration) {
+        self.fastest = Some(self.fastest.map_or(trip, |fastest| fastest.min(trip)));
+    }
+
+    /// In which time the first of those have their turn who hear of a release.
+    fn first_turns(&self) -> Duration {
+        self.fastest.unwrap_or_default().clamp(SHORTEST_TURNS, LONGEST_TURNS)
+    }
 
     /// A node told of a release. What is known of it, unless it is old.
     pub fn hear(&mut self, release: Release, now: Tick) -> Option<Rumour> {
@@ -161,6 +173,7 @@ pub struct Wait {
     /// The last verdict, which decides when patience ends in the middle of a look.
     verdict: Verdict,
     trip: Duration,
+    first_turns: Duration,
     phase: Phase,
 }
 
@@ -170,12 +183,13 @@ impl Wait {
         beginning: Beginning,
         verdict: Verdict,
         trip: Option<Duration>,
-        links: &Links,
-        views: &Views,
+        rumours: &mut Rumours,
+        (links, views): (&Links, &Views),
         random: &mut Random,
         now: Tick,
     ) -> Self {
         let nodes = links.nodes().count();
+        trip.into_iter().for_each(|trip| rumours.measured(trip));
         let trip = trip.unwrap_or_default();
         let listening = links.listening() >= quorum(nodes);
         let poll = random.share(if listening { POLL_LISTENING } else { POLL }, 0.5..1.5);
@@ -186,10 +200,11 @@ impl Wait {
         let turn = match beginning {
             Beginning::Quiet => None,
             Beginning::Deaf => Some(Duration::ZERO),
-            Beginning::Announced(listeners) => Some(draw(trip, listeners, random)),
+            Beginning::Announced(listeners) => Some(draw(rumours.first_turns(), listeners, random)),
         };
         let turn = turn.map(|pause| Turn { at: now.after(pause), rumour: None, told: true });
-        Self { nodes, verdict, trip, phase: Phase::Asleep { until: now.after(sleep), turn } }
+        let phase = Phase::Asleep { until: now.after(sleep), turn };
+        Self { nodes, verdict, trip, first_turns: rumours.first_turns(), phase }
     }
 
     /// The last measured round trip.
@@ -208,7 +223,7 @@ impl Wait {
         });
         let at = match same {
             Some(turn) => turn.at,
-            None => now.after(draw(self.trip, rumour.listeners, random)),
+            None => now.after(draw(self.first_turns, rumour.listeners, random)),
         };
         let told = rumour.free.count_ones() as usize >= links.listening().max(quorum(self.nodes));
         *turn = Some(Turn { at, rumour: Some(rumour), told });
@@ -240,14 +255,14 @@ impl Wait {
     ) -> Waking {
         match &mut self.phase {
             Phase::Asleep { until, turn } => {
-                let turn = turn.filter(|turn| now >= turn.due(self.trip));
+                let turn = turn.filter(|turn| now >= turn.due(self.first_turns));
                 if now < *until && turn.is_none() {
                     return Waking::NotYet;
                 }
                 // What a quorum has just told need not be asked.
                 let fresh = |rumour: &Rumour| {
                     rumour.free.count_ones() as usize >= quorum(self.nodes)
-                        && now.since(rumour.since) <= first_turns(self.trip)
+                        && now.since(rumour.since) <= self.first_turns
                 };
                 if turn.and_then(|turn| turn.rumour).is_some_and(|rumour| fresh(&rumour)) {
                     return Waking::Free;
@@ -302,7 +317,7 @@ impl Wait {
     pub fn deadline(&self) -> Tick {
         match &self.phase {
             Phase::Asleep { until, turn } => {
-                turn.map_or(*until, |turn| turn.due(self.trip).min(*until))
+                turn.map_or(*until, |turn| turn.due(self.first_turns).min(*until))
             }
             Phase::Looking { judge, until, .. } => judge.map_or(*until, |at| at.min(*until)),
         }
@@ -314,16 +329,10 @@ impl Wait {
     }
 }
 
-/// The time in which the first of those who hear of a release have their turn.
-fn first_turns(trip: Duration) -> Duration {
-    trip.clamp(SHORTEST_TURNS, LONGEST_TURNS)
-}
-
 /// How long after a release it is our turn, when so many hear of it. Few come early, and ever fewer
 /// in each doubling of the time, so that those who come while the next holder works are few however
 /// long that takes; whoever is left comes in the end, in case that all of these are stopped or dead.
-fn draw(trip: Duration, listeners: u32, random: &mut Random) -> Duration {
-    let first = first_turns(trip);
+fn draw(first: Duration, listeners: u32, random: &mut Random) -> Duration {
     if listeners <= 1 {
         return Duration::ZERO;
     }

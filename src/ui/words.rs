@@ -29,6 +29,12 @@ impl Subject {
         format!("waiting for '{key}': {text}, {patience}")
     }
 
+    /// What is known of each node.
+    pub(super) fn nodes(&self, views: &[NodeView]) -> Vec<String> {
+        let each = self.nodes.iter().zip(views);
+        each.map(|(name, view)| format!("{name}: {}", denial::state(view))).collect()
+    }
+
     /// The end of a wait.
     pub(super) fn got(&self, waited: Duration) -> String {
         format!("got '{}' after {}", self.key, show(waited))
@@ -116,6 +122,7 @@ impl Subject {
             Note::Outage(denial) => {
                 format!("{}; trying again, {}", self.denial(denial, now), self.patience)
             }
+            Note::Nodes(_) => String::new(),
             Note::Recovered => "a quorum of nodes answers again".to_owned(),
             Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
             Note::Extended { nodes } => format!("extended '{key}' on {nodes} of {all} nodes"),

@@ -1,9 +1,8 @@
 //! The proxy does what it is told.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
-    thread,
     time::{Duration, Instant},
 };
 

@@ -124,7 +124,8 @@ impl World<'_> {
                 self.links[link].listens = *request == Request::Subscribe;
             }
             let changed = before.iter().zip(&after).zip(keys);
-            let deleted = changed.filter(|((before, after), _)| before.is_some() && after.is_none());
+            let deleted =
+                changed.filter(|((before, after), _)| before.is_some() && after.is_none());
             gone = deleted.map(|(_, key)| *key).collect();
             for (before, after) in before.iter().zip(&after) {
                 self.check.executed(actor, kind, before.as_ref(), after.as_ref(), self.now);
@@ -159,7 +160,11 @@ impl World<'_> {
                 let at = dark + self.delay(link);
                 let keys = &self.actors[self.links[link].actor].plan.keys;
                 let extent = if keys.len() == 1 { Extent::Whole } else { Extent::Part };
-                self.send_back(link, at, LinkEvent::Released { extent, by: Some(token), listeners });
+                self.send_back(
+                    link,
+                    at,
+                    LinkEvent::Released { extent, by: Some(token), listeners },
+                );
             }
         }
     }

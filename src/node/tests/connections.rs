@@ -228,7 +228,8 @@ fn send(node: u8, request: Request) -> Action {
 fn release_comes_as_a_message_on_the_connection_that_asked_for_it() {
     let server = Server::start();
     let talk = vec![open(0), send(0, Request::Subscribe), acquire(0), send(0, Request::Look)];
-    let rig = Rig::new(&[&server.address()], vec![talk, vec![send(0, Request::Attend), acquire(0)]]);
+    let rig =
+        Rig::new(&[&server.address()], vec![talk, vec![send(0, Request::Attend), acquire(0)]]);
     rig.begin();
     assert_eq!((rig.event(), rig.event(), rig.event()), (LinkEvent::Ready, DONE, DONE));
     assert!(matches!(rig.reply(), Reply::Held(_)));
@@ -239,8 +240,7 @@ fn release_comes_as_a_message_on_the_connection_that_asked_for_it() {
         server.client().raw(&cmd.get_packed_command())
     };
     publish("redlock:released:k", &message);
-    let released =
-        LinkEvent::Released { extent: Extent::Whole, by: Some(token()), listeners: 3 };
+    let released = LinkEvent::Released { extent: Extent::Whole, by: Some(token()), listeners: 3 };
     assert_eq!(rig.event(), released);
     assert_eq!(publish("redlock:holder:k", &message), Value::Int(0));
     // Whoever has the lock hears what is said to holders and nothing else.

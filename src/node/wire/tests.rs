@@ -446,7 +446,8 @@ fn messages_of_others_mean_a_release_at_the_most() {
         let data = [channel, text].map(|part| Value::BulkString(part.as_bytes().to_vec()));
         bench.wire.message(&PushKind::Message, &data)
     };
-    let released = |by, listeners| Some(LinkEvent::Released { extent: Extent::Whole, by, listeners });
+    let released =
+        |by, listeners| Some(LinkEvent::Released { extent: Extent::Whole, by, listeners });
     let token = bench.token;
     for (text, by, listeners) in [
         ("", None, 1),
