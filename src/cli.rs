@@ -163,7 +163,7 @@ pub struct RunArgs {
     /// Checks that the token holds the lock on a quorum of nodes (else 79), extends it while the
     /// command runs, ends the command when it is lost, and leaves a full ttl behind instead of
     /// releasing it.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code"])]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat"])]
     pub token: Option<String>,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -171,6 +171,12 @@ pub struct RunArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub waiting: WaitArgs,
+    /// For cron: when it is held, exit 0 without a byte of output.
+    ///
+    /// Means -n -q -E 0; with -w it waits first, silently. Errors are said all the same, and so is
+    /// a lock that nobody really holds (leftovers of the dead: exit 75).
+    #[arg(long, help_heading = "Waiting", conflicts_with = "conflict_exit_code")]
+    pub skip: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub child: ChildArgs,
@@ -189,6 +195,9 @@ pub struct RunArgs {
     /// Say more: once per acquisition and extension, twice per node.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
+    /// How our own lines look: text, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub log_format: LogFormatArg,
 }
 
 /// The options of `redlock acquire`.
@@ -360,6 +369,9 @@ pub struct WaitArgs {
     /// The exit code for "held by somebody else", 0 to 255.
     #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
     pub conflict_exit_code: u8,
+    /// Repeat the line about waiting after so long, doubling up to 5 min; 0s: never.
+    #[arg(long, value_name = "D", value_parser = duration::parse_or_zero, default_value = "30s")]
+    pub heartbeat: Duration,
 }
 
 /// How the command is run, and how it ends.
@@ -425,6 +437,15 @@ pub enum StrategyArg {
     Concurrent,
     /// One after the other, as Redlock was first published.
     Sequential,
+}
+
+/// `--log-format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the option's help says what each does")]
+pub enum LogFormatArg {
+    #[default]
+    Text,
+    Json,
 }
 
 /// `--on-lost`.
@@ -624,6 +645,8 @@ mod tests {
             (&["-k", "K", "-t", "10", "true"][..], "did you mean 10s?"),
             (&["-k", "K", "-E", "600", "true"][..], "600"),
             (&["-k", "K", "-n", "-w", "1s", "true"][..], "--wait"),
+            (&["-k", "K", "--skip", "-E", "3", "true"][..], "--skip"),
+            (&["-k", "K", "-E", "75", "--skip", "true"][..], "--skip"),
             (&["-k", "K", "--tll", "3s", "true"][..], "'--ttl'"),
         ] {
             let line = usage(args);

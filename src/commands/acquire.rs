@@ -40,7 +40,7 @@ pub fn run(settings: AcquireSettings) -> Exit {
         Ok(exit) => exit,
         Err((what, error)) => {
             let code = Code::Failure;
-            let reason = Reason::Failed { what, error: error.to_string() };
+            let reason = Reason::Failed { error: format!("cannot {what}: {error}") };
             voice.say(Notice::Exit { code: code.number(), reason });
             code.into()
         }
@@ -169,7 +169,7 @@ impl Taking<'_> {
                 self.nodes.keep();
             }
             Err((what, error)) => {
-                let reason = Reason::Failed { what, error: error.to_string() };
+                let reason = Reason::Failed { error: format!("cannot {what}: {error}") };
                 self.fail(Code::Failure.number(), reason);
                 self.nodes.stop();
             }

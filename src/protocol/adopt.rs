@@ -142,6 +142,14 @@ impl Adoption {
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
+            Heard::Released(_) => {}
+            Heard::Called(token) => {
+                if let Phase::Holding(hold) = &mut self.phase
+                    && hold.token() == token
+                {
+                    hold.hurry(now);
+                }
+            }
             Heard::Broken { node, trouble, opened } => {
                 if *self.views.of(node) != NodeView::Ours {
                     self.views.set(node, NodeView::Troubled(trouble));

@@ -33,7 +33,8 @@ pub use lease::{Lease, quorum};
 pub use link::Links;
 pub use query::{Datum, Query};
 pub use request::{
-    ConnId, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Trouble,
+    ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,
+    Trouble,
 };
 pub use session::{
     Action, Contract, Denial, Event, NodeView, Note, Patience, Session, Strategy, Verdict,

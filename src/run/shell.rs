@@ -68,7 +68,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             kill_after: plan.kill_after,
             max_stopped: plan.max_stopped(),
             heartbeat: plan.heartbeat,
-            conflict_exit_code: plan.conflict_exit_code,
+            conflict: plan.conflict,
         });
         Self {
             plan,
@@ -235,7 +235,8 @@ impl<'a, L: Lock> Shell<'a, L> {
                 Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
-                let reason = Reason::Failed { what: "start the command", error: words(&error) };
+                let error = format!("cannot start the command: {}", words(&error));
+                let reason = Reason::Failed { error };
                 Input::NotStarted(reason, Left::Nothing)
             }
         };

@@ -11,15 +11,18 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError, nodes::Nodes,
+    Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
+    nodes::Nodes,
 };
 use crate::{
     child::GroupChoice,
-    cli::{GroupArg, LeftoverArg, NodeArgs, OnLostArg, RunArgs, StrategyArg, WaitArgs},
+    cli::{
+        GroupArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg, WaitArgs,
+    },
     duration::show,
     node::Fleet,
     protocol::{Contract, Holder, Key, Limits, Patience, Strategy, Timing, Token, Ttl},
-    ui::{self, OnLost, Subject, Tone},
+    ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
 
 /// The longest remark, in bytes.
@@ -49,7 +52,7 @@ impl RunSettings {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
-        let patience = patience(&args.waiting);
+        let patience = patience(&args.waiting, args.skip);
         check_label(args.label.as_deref())?;
         let adopted = args.token.as_deref().map(token).transpose()?;
         let prog = args.command.first().and_then(|program| Path::new(program).file_name());
@@ -58,11 +61,7 @@ impl RunSettings {
             prog: prog.map(|name| name.to_string_lossy().into_owned()),
             ..holder(&nodes, &timing, args.label.clone())
         };
-        let subject = Subject {
-            key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
-            nodes: nodes.names(),
-            patience: promise(patience),
-        };
+        let subject = subject(&keys, &nodes, patience);
         let credentials =
             if args.child.keep_credentials { Credentials::Keep } else { Credentials::Hide };
         let facts = Facts {
@@ -80,9 +79,24 @@ impl RunSettings {
             strategy: strategy(args.strategy),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
-        let tone = Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() };
+        let hush = match (args.skip, args.quiet) {
+            (true, _) => Hush::Skip,
+            (false, true) => Hush::Quiet,
+            (false, false) => Hush::No,
+        };
+        let (verbosity, format) = (args.verbose, format(&args));
         let plan = plan(args, facts, timing);
+        let terminal = ui::is_terminal();
+        let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
         Ok(Self { fleet: nodes.fleet, keys, contract, adopted, plan, subject, tone })
+    }
+}
+
+/// How our lines look.
+pub fn format(args: &RunArgs) -> Format {
+    match args.log_format {
+        LogFormatArg::Text => Format::Text,
+        LogFormatArg::Json => Format::Json,
     }
 }
 
@@ -139,8 +153,9 @@ pub(super) fn timing(
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
-pub(super) fn patience(args: &WaitArgs) -> Patience {
+pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
     match args.wait {
+        None if skip => Patience::NoWait,
         _ if args.no_wait => Patience::NoWait,
         Some(Duration::ZERO) => Patience::NoWait,
         Some(limit) => Patience::Within(limit),
@@ -148,12 +163,25 @@ pub(super) fn patience(args: &WaitArgs) -> Patience {
     }
 }
 
+/// What it is about, for people.
+pub(super) fn subject(keys: &[Key], nodes: &Nodes, patience: Patience) -> Subject {
+    Subject {
+        key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
+        nodes: nodes.names(),
+        patience: promise(patience),
+        limit: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
+    }
+}
+
 /// How the wait ends, for the line that announces it.
-pub(super) fn promise(patience: Patience) -> String {
+fn promise(patience: Patience) -> String {
     match patience {
         Patience::NoWait => String::new(),
         Patience::Within(limit) => format!("waiting at most {}", show(limit)),
-        Patience::Forever { .. } => "waiting without limit (-n, -w D)".to_owned(),
+        Patience::Forever { .. } => "waiting without limit (-n, -w D, --skip)".to_owned(),
     }
 }
 
@@ -211,13 +239,17 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         max_runtime: child.max_runtime,
         kill_after: child.kill_after,
         max_stopped: child.max_stopped,
-        heartbeat: Some(Duration::from_secs(30)),
+        heartbeat: Some(args.waiting.heartbeat).filter(|first| !first.is_zero()),
         guardian: if child.no_guardian { GuardianChoice::Off } else { GuardianChoice::On },
         parent_death: if child.die_with_parent {
             ParentDeath::Terminate
         } else {
             ParentDeath::Ignore
         },
-        conflict_exit_code: args.waiting.conflict_exit_code,
+        conflict: if args.skip {
+            Conflict::Skip
+        } else {
+            Conflict::Exit(args.waiting.conflict_exit_code)
+        },
     }
 }

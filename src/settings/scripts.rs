@@ -8,14 +8,14 @@ use uuid::Uuid;
 use super::{
     SettingsError,
     nodes::Nodes,
-    run::{check_label, holder, keys, patience, promise, strategy, timing, token},
+    run::{check_label, holder, keys, patience, strategy, subject, timing, token},
 };
 use crate::{
     child::RUN_VARIABLE,
     cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, Holder, Key, Timing, Token, Wanted},
-    ui::{self, Subject, Tone},
+    ui::{self, Format, Hush, Subject, Tone},
 };
 
 /// Time-outs where no ttl is given are those of the default ttl.
@@ -100,7 +100,10 @@ impl AcquireSettings {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(args.ttl, &args.nodes, None, None)?;
-        let patience = patience(&args.waiting);
+        let patience = patience(&args.waiting, false);
+        let mut subject = subject(&keys, &nodes, patience);
+        // It has no --skip.
+        subject.patience = subject.patience.replace(", --skip", "");
         let contract = Contract {
             nodes: nodes.fleet.len(),
             holder: Holder {
@@ -116,12 +119,14 @@ impl AcquireSettings {
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         Ok(Self {
-            subject: Subject {
-                key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
-                nodes: nodes.names(),
-                patience: promise(patience),
+            subject,
+            tone: Tone {
+                hush: if args.quiet { Hush::Quiet } else { Hush::No },
+                verbosity: args.verbose,
+                terminal: ui::is_terminal(),
+                format: Format::Text,
+                heartbeat: Some(args.waiting.heartbeat).filter(|first| !first.is_zero()),
             },
-            tone: Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() },
             fleet: nodes.fleet,
             keys,
             contract,

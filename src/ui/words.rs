@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use super::{
     denial, mend,
     notice::{EndedBy, Notice, OnLost, Process, Reason},
-    voice::Subject,
 };
 use crate::{
     duration::show,
@@ -14,6 +13,19 @@ use crate::{
 
 /// So many leftover processes are named.
 const NAMED: usize = 8;
+
+/// What a run is about, for people.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The lock's name (several: joined by a comma).
+    pub key: String,
+    /// The nodes as they are written, in canonical order.
+    pub nodes: Vec<String>,
+    /// How the wait ends, for the line that announces it.
+    pub patience: String,
+    /// How long it lasts at most.
+    pub limit: Option<Duration>,
+}
 
 impl Subject {
     /// Why the lock could not be had.
@@ -27,6 +39,12 @@ impl Subject {
         let text = self.denial(denial, now);
         let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
         format!("waiting for '{key}': {text}, {patience}")
+    }
+
+    /// What is known of each node.
+    pub(super) fn nodes(&self, views: &[NodeView]) -> Vec<String> {
+        let each = self.nodes.iter().zip(views);
+        each.map(|(name, view)| format!("{name}: {}", denial::state(view))).collect()
     }
 
     /// The end of a wait.
@@ -116,6 +134,7 @@ impl Subject {
             Note::Outage(denial) => {
                 format!("{}; trying again, {}", self.denial(denial, now), self.patience)
             }
+            Note::Nodes(_) => String::new(),
             Note::Recovered => "a quorum of nodes answers again".to_owned(),
             Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
             Note::Extended { nodes } => format!("extended '{key}' on {nodes} of {all} nodes"),
@@ -184,7 +203,7 @@ impl Subject {
             Reason::NotExecutable { program, error } => {
                 format!("cannot execute {program}: {error}")
             }
-            Reason::Failed { what, error } => format!("cannot {what}: {error}"),
+            Reason::Failed { error } => error.clone(),
         }
     }
 }

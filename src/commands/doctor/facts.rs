@@ -18,7 +18,7 @@ pub const WATCH: Duration = Duration::from_secs(1);
 pub const NEEDED: [&str; 7] = ["eval", "set", "get", "type", "pttl", "pexpire", "del"];
 
 /// What they do better with.
-const USEFUL: [&str; 2] = ["publish", "pubsub|numsub"];
+const USEFUL: [&str; 3] = ["publish", "pubsub|numsub", "subscribe"];
 
 /// Places of the questions.
 const INFO: usize = 0;
@@ -50,6 +50,7 @@ pub fn questions(token: Token, key: &str, channel: &str) -> Vec<Round> {
             words(&["DEL", key]),
             words(&["PUBLISH", channel, ""]),
             words(&["PUBSUB", "NUMSUB", channel]),
+            Request::Subscribe,
             // Where DEL alone is not allowed, a release may be.
             Request::Release { token, announce: false },
         ]),
