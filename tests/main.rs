@@ -10,12 +10,14 @@
 mod acquire;
 mod bad_input;
 mod child;
+mod deploy;
 mod doctor;
 mod exit_codes;
 mod faults;
 mod harness;
 mod hold;
 mod house;
+mod interop;
 mod sandbox;
 mod scripts;
 mod sim;
