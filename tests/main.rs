@@ -10,11 +10,13 @@
 mod acquire;
 mod bad_input;
 mod child;
+mod conventions;
 mod exit_codes;
 mod faults;
 mod harness;
 mod hold;
 mod house;
+mod recipes;
 mod sandbox;
 mod scripts;
 mod sim;
