@@ -177,8 +177,8 @@ const SIGNALS: &[Row] = &[
     ),
     row(
         signalled(WITNESS, &[Signal::INT, Signal::TERM]),
-        ["0 got INT,TERM", "0 got INT,TERM", "INT, command lives", "0 got INT,TERM"],
-        "as above",
+        ["0 got INT,TERM", "*", "INT, command lives", "0 got INT,TERM"],
+        "as above; timeout tells the command and its whole group: two deliveries unless they meet",
     ),
     row(
         Case {
