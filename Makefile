@@ -29,6 +29,7 @@ bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor
 	$(CARGO) bench --locked --bench whole
 	$(CARGO) bench --locked --bench latency
+	$(CARGO) bench --locked --bench handover
 
 lint:
 	$(CARGO) fmt --check

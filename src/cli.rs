@@ -118,6 +118,9 @@ pub struct RunArgs {
     /// Say more: once per acquisition and extension, twice per node.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
+    /// How our own lines look: text, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub log_format: LogFormatArg,
 }
 
 /// What to do when the lock is held.
@@ -136,6 +139,15 @@ pub struct WaitArgs {
     /// The exit code for "held by somebody else", 0 to 255.
     #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
     pub conflict_exit_code: u8,
+    /// For cron: when it is held, exit 0 without a byte of output.
+    ///
+    /// Means -n -q -E 0; with -w it waits first, silently. Errors are said all the same, and so is
+    /// a lock that nobody really holds (leftovers of the dead: exit 75).
+    #[arg(long, conflicts_with = "conflict_exit_code")]
+    pub skip: bool,
+    /// Repeat the line about waiting after so long, doubling up to 5 min; 0s: never.
+    #[arg(long, value_name = "D", value_parser = duration::parse_or_zero, default_value = "30s")]
+    pub heartbeat: Duration,
 }
 
 /// How the command is run, and how it ends.
@@ -201,6 +213,15 @@ pub enum StrategyArg {
     Concurrent,
     /// One after the other, as Redlock was first published.
     Sequential,
+}
+
+/// `--log-format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the option's help says what each does")]
+pub enum LogFormatArg {
+    #[default]
+    Text,
+    Json,
 }
 
 /// `--on-lost`.
@@ -335,6 +356,8 @@ mod tests {
             (&["-k", "K", "-t", "10", "true"][..], "did you mean 10s?"),
             (&["-k", "K", "-E", "600", "true"][..], "600"),
             (&["-k", "K", "-n", "-w", "1s", "true"][..], "--wait"),
+            (&["-k", "K", "--skip", "-E", "3", "true"][..], "--skip"),
+            (&["-k", "K", "-E", "75", "--skip", "true"][..], "--skip"),
             (&["-k", "K", "--tll", "3s", "true"][..], "'--ttl'"),
         ] {
             let line = usage(args);

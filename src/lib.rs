@@ -65,6 +65,7 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn run_under_lock(args: RunArgs) -> Exit {
+    let format = settings::format(&args);
     match RunSettings::read(args) {
         Ok(RunSettings { fleet, keys, contract, plan, subject, tone }) => {
             let connect = |events| {
@@ -74,7 +75,10 @@ fn run_under_lock(args: RunArgs) -> Exit {
             };
             run::run(&plan, connect, &mut Voice::new(subject, tone))
         }
-        Err(SettingsError { code, text }) => failed(code, &text),
+        Err(SettingsError { code, text }) => {
+            ui::exit(format, code.number(), &text);
+            code.into()
+        }
     }
 }
 

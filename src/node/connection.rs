@@ -9,17 +9,17 @@ use std::{
     path::Path,
 };
 
-use redis::{ServerError, Value};
+use redis::{PushKind, ServerError, Value};
 use rustix::{event::PollFlags, io::Errno};
 
 use super::{
     codec::{Decoder, Garbage},
     endpoint::Endpoint,
-    preamble::{self, Step},
+    preamble::{self, Dialect, Step},
     socket::{self, Progress},
     wire::{self, Wire},
 };
-use crate::protocol::{ConnId, LinkEvent, Refusal, Reply, Request, Trouble};
+use crate::protocol::{ConnId, LinkEvent, Refusal, RefusalKind, Reply, Request, Trouble};
 
 /// What connections have to tell, in order.
 pub type Events = VecDeque<(ConnId, LinkEvent)>;
@@ -29,6 +29,9 @@ pub struct Connection {
     id: ConnId,
     stage: Stage,
     out: Outgoing,
+    /// What waits for the node to tell its dialect, behind a subscription that would end all other
+    /// talk in the older one.
+    held: Vec<Request>,
     pipeline: Pipeline,
 }
 
@@ -76,8 +79,10 @@ impl Connection {
             id,
             stage: Stage::Resolving,
             out,
+            held: Vec::new(),
             pipeline: Pipeline {
                 expected: steps.into_iter().map(Expected::Preamble).collect(),
+                dialect: Dialect::Unknown,
                 refusal: None,
                 voice: Voice::Silent,
                 secret: endpoint.credentials().map(|c| c.password.clone()),
@@ -116,9 +121,27 @@ impl Connection {
 
     /// Queues a request behind all others.
     pub fn send(&mut self, request: &Request, wire: &Wire) {
-        if !self.has_ended() {
-            wire.pack(request, &mut self.out.bytes);
-            self.pipeline.expected.push_back(Expected::Request);
+        if self.has_ended() {
+            return;
+        }
+        self.pipeline.expect(request, wire);
+        let subscribes = matches!(request, Request::Subscribe | Request::Attend);
+        match self.pipeline.dialect {
+            Dialect::Unknown if subscribes || !self.held.is_empty() => {
+                self.held.push(request.clone());
+            }
+            Dialect::Resp2 if subscribes => {}
+            _ => wire.pack(request, &mut self.out.bytes),
+        }
+    }
+
+    /// Queues what was held back.
+    fn let_go(&mut self, wire: &Wire) {
+        for request in self.held.drain(..) {
+            let subscribes = matches!(request, Request::Subscribe | Request::Attend);
+            if !subscribes || self.pipeline.dialect == Dialect::Resp3 {
+                wire.pack(&request, &mut self.out.bytes);
+            }
         }
     }
 
@@ -221,8 +244,8 @@ impl Connection {
             Ok(None) => Ok(None),
             Ok(Some(0)) | Err(_) => Err(Trouble::Cut),
             Ok(Some(count)) => {
-                self.pipeline.feed(&buffer[..count], wire, |reply| {
-                    events.push_back((self.id, LinkEvent::Replied(reply)));
+                self.pipeline.feed(&buffer[..count], wire, |event| {
+                    events.push_back((self.id, event));
                 })?;
                 Ok(Some(()))
             }
@@ -231,6 +254,11 @@ impl Connection {
 
     /// Writes what is queued, as far as it goes.
     pub fn flush(&mut self, wire: &Wire, buffer: &mut [u8], events: &mut Events) {
+        if self.pipeline.dialect != Dialect::Unknown {
+            self.let_go(wire);
+        }
+        let Pipeline { expected, dialect, .. } = &mut self.pipeline;
+        answer_the_unwritten(expected, *dialect, &mut |event| events.push_back((self.id, event)));
         let Stage::Ready { socket } = &self.stage else {
             return;
         };
@@ -252,7 +280,9 @@ impl Connection {
 
     /// Ends it in an orderly way: writes what is queued and leaves what has to be waited for.
     /// Nothing remains of a connection that was not ready or whose requests are all answered.
-    pub fn close(mut self) -> Option<Remains> {
+    pub fn close(mut self, wire: &Wire) -> Option<Remains> {
+        // Nobody listens any more, but a release behind it must go out.
+        self.let_go(wire);
         let Stage::Ready { socket } = &self.stage else {
             return None;
         };
@@ -301,6 +331,7 @@ impl Outgoing {
 /// What is expected from the node, in order, and what became of it so far.
 struct Pipeline {
     expected: VecDeque<Expected>,
+    dialect: Dialect,
     /// Set by the preamble: every answer behind it is this.
     refusal: Option<Refusal>,
     voice: Voice,
@@ -311,6 +342,14 @@ struct Pipeline {
 enum Expected {
     Preamble(Step),
     Request,
+    /// So many confirmations, or one error.
+    Subscription {
+        missing: usize,
+    },
+    /// The same, and it is nobody's answer.
+    Farewell {
+        missing: usize,
+    },
 }
 
 impl From<Garbage> for Trouble {
@@ -324,17 +363,53 @@ impl Pipeline {
         &mut self,
         bytes: &[u8],
         wire: &Wire,
-        mut replied: impl FnMut(Reply),
+        mut tell: impl FnMut(LinkEvent),
     ) -> Result<(), Trouble> {
-        let Self { expected, refusal, voice, secret, decoder } = self;
-        let mut answers = Answers { expected, refusal, voice, secret: secret.as_deref() };
-        decoder.feed(bytes, |value| answers.take(value, wire, &mut replied))
+        let Self { expected, dialect, refusal, voice, secret, decoder } = self;
+        let secret = secret.as_deref();
+        let mut answers = Answers { expected, dialect, refusal, voice, secret };
+        decoder.feed(bytes, |value| answers.take(value, wire, &mut tell))
+    }
+
+    /// What the answer to `request` will look like.
+    fn expect(&mut self, request: &Request, wire: &Wire) {
+        let missing = wire.channels();
+        if *request == Request::Attend {
+            self.expected.push_back(Expected::Farewell { missing });
+        }
+        self.expected.push_back(match request {
+            Request::Subscribe | Request::Attend => Expected::Subscription { missing },
+            _ => Expected::Request,
+        });
+    }
+}
+
+/// Subscriptions that were not written, since they cannot work here, are refused when it is their
+/// turn.
+fn answer_the_unwritten(
+    expected: &mut VecDeque<Expected>,
+    dialect: Dialect,
+    tell: &mut impl FnMut(LinkEvent),
+) {
+    while dialect == Dialect::Resp2 {
+        match expected.front() {
+            Some(Expected::Farewell { .. }) => {}
+            Some(Expected::Subscription { .. }) => {
+                tell(LinkEvent::Replied(Reply::Refused(Refusal {
+                    kind: RefusalKind::State,
+                    text: "no messages without RESP3".to_owned(),
+                })));
+            }
+            _ => return,
+        }
+        expected.pop_front();
     }
 }
 
 /// The pipeline without its decoder, which is busy.
 struct Answers<'a> {
     expected: &'a mut VecDeque<Expected>,
+    dialect: &'a mut Dialect,
     refusal: &'a mut Option<Refusal>,
     voice: &'a mut Voice,
     secret: Option<&'a str>,
@@ -345,11 +420,13 @@ impl Answers<'_> {
         &mut self,
         value: Value,
         wire: &Wire,
-        replied: &mut impl FnMut(Reply),
+        tell: &mut impl FnMut(LinkEvent),
     ) -> Result<(), Trouble> {
         let value = match value {
-            // Messages are nobody's answer.
-            Value::Push { .. } => return Ok(()),
+            Value::Push { kind, data } => {
+                self.push(&kind, &data, wire, tell);
+                return Ok(());
+            }
             Value::Attribute { data, .. } => *data,
             value => value,
         };
@@ -358,11 +435,16 @@ impl Answers<'_> {
             && first
             && preamble::turns_away(error)
         {
-            self.turned_away(error, replied);
+            self.turned_away(error, tell);
             return Ok(());
         }
+        answer_the_unwritten(self.expected, *self.dialect, tell);
         match self.expected.pop_front().ok_or(Trouble::Garbage)? {
             Expected::Preamble(step) => {
+                if step == Step::Hello {
+                    let refused = matches!(value, Value::ServerError(_));
+                    *self.dialect = if refused { Dialect::Resp2 } else { Dialect::Resp3 };
+                }
                 if let Value::ServerError(error) = &value
                     && self.refusal.is_none()
                 {
@@ -371,18 +453,54 @@ impl Answers<'_> {
             }
             Expected::Request => {
                 let reply = wire.reply(&value, self.secret).ok_or(Trouble::Garbage)?;
-                replied(self.refusal.clone().map_or(reply, Reply::Refused));
+                tell(LinkEvent::Replied(self.refusal.clone().map_or(reply, Reply::Refused)));
+            }
+            Expected::Subscription { .. } => {
+                let Value::ServerError(error) = &value else { return Err(Trouble::Garbage) };
+                let refusal = wire::refusal(error, self.secret);
+                tell(LinkEvent::Replied(Reply::Refused(refusal)));
+            }
+            Expected::Farewell { .. } => {
+                if !matches!(value, Value::ServerError(_)) {
+                    return Err(Trouble::Garbage);
+                }
             }
         }
         Ok(())
     }
 
+    /// Confirmations are answers, messages are nobody's.
+    fn push(
+        &mut self,
+        kind: &PushKind,
+        data: &[Value],
+        wire: &Wire,
+        tell: &mut impl FnMut(LinkEvent),
+    ) {
+        let missing = match (kind, self.expected.front_mut()) {
+            (PushKind::Subscribe, Some(Expected::Subscription { missing }))
+            | (PushKind::Unsubscribe, Some(Expected::Farewell { missing })) => missing,
+            _ => {
+                if let Some(event) = wire.message(kind, data) {
+                    tell(event);
+                }
+                return;
+            }
+        };
+        *missing -= 1;
+        if *missing == 0
+            && let Some(Expected::Subscription { .. }) = self.expected.pop_front()
+        {
+            tell(LinkEvent::Replied(Reply::Done));
+        }
+    }
+
     /// The node says so instead of reading anything, and hangs up.
-    fn turned_away(&mut self, error: &ServerError, replied: &mut impl FnMut(Reply)) {
+    fn turned_away(&mut self, error: &ServerError, tell: &mut impl FnMut(LinkEvent)) {
         let refusal = wire::refusal(error, self.secret);
         for expected in self.expected.drain(..) {
-            if matches!(expected, Expected::Request) {
-                replied(Reply::Refused(refusal.clone()));
+            if matches!(expected, Expected::Request | Expected::Subscription { .. }) {
+                tell(LinkEvent::Replied(Reply::Refused(refusal.clone())));
             }
         }
         *self.refusal = Some(refusal);

@@ -110,7 +110,7 @@ impl<D: Driver> EventLoop<D> {
             if let Some(end) = self.end.take() {
                 let all = self.connections.drain(..);
                 let (answered, rest): (Vec<_>, Vec<_>) = all.partition(Connection::is_answered);
-                let remains = rest.into_iter().filter_map(Connection::close);
+                let remains = rest.into_iter().filter_map(|c| c.close(&self.wire));
                 self.closing.extend(remains, BootClock.now());
                 self.closing.finish(&mut self.buffer);
                 if let End::Settled(event) = end {
@@ -299,7 +299,7 @@ impl<D: Driver> EventLoop<D> {
             // Given up while an address did not answer: another may.
             self.resolver.avoid(&host, address);
         }
-        self.closing.extend(connection.close(), BootClock.now());
+        self.closing.extend(connection.close(&self.wire), BootClock.now());
     }
 
     fn host(&self, node: NodeIndex) -> Option<String> {

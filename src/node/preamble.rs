@@ -23,6 +23,17 @@ pub enum Step {
     Name,
 }
 
+/// What the connection can do, as HELLO told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// It has not been told yet.
+    Unknown,
+    /// Messages and answers come on one connection.
+    Resp3,
+    /// Whoever subscribes can do nothing else any more.
+    Resp2,
+}
+
 /// Appends the preamble for `endpoint` to `out` and returns what will be answered, in order.
 pub fn pack(endpoint: &Endpoint, out: &mut Vec<u8>) -> Vec<Step> {
     let mut steps = Vec::with_capacity(4);

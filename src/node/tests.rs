@@ -26,8 +26,8 @@ use super::{
 use crate::{
     clock::{BootClock, Clock as _, Tick},
     protocol::{
-        Action, ConnId, Event, Key, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply, Request,
-        Token, Trouble,
+        Action, ConnId, Event, Extent, Key, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
+        Request, Token, Trouble,
     },
     wake,
 };

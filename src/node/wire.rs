@@ -3,14 +3,19 @@
 
 use std::time::Duration;
 
-use redis::{ServerError, Value};
+use redis::{PushKind, ServerError, Value};
 
-use crate::protocol::{Key, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
+use crate::protocol::{
+    Extent, Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token,
+};
 
 /// What turns requests on one set of keys into commands.
 pub struct Wire {
     keys: Vec<Vec<u8>>,
-    channels: Vec<Vec<u8>>,
+    /// Where releases are announced.
+    released: Vec<Vec<u8>>,
+    /// Where the holder is addressed.
+    holder: Vec<Vec<u8>>,
     acquire: String,
     extend: String,
     release: String,
@@ -22,7 +27,8 @@ impl Wire {
     pub fn new(keys: &[Key]) -> Self {
         Self {
             keys: keys.iter().map(|key| key.on_node().to_vec()).collect(),
-            channels: keys.iter().map(Key::released_channel).collect(),
+            released: keys.iter().map(Key::released_channel).collect(),
+            holder: keys.iter().map(Key::holder_channel).collect(),
             acquire: script(include_str!("scripts/acquire.lua")),
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
@@ -46,8 +52,20 @@ impl Wire {
             Request::Release { token, announce } => {
                 let mut cmd = self.eval(&self.release, Some(token));
                 if *announce {
-                    cmd.arg(&self.channels);
+                    cmd.arg(&self.released);
                 }
+                cmd
+            }
+            Request::Subscribe => {
+                let mut cmd = redis::cmd("SUBSCRIBE");
+                cmd.arg(&self.released);
+                cmd
+            }
+            Request::Attend => {
+                let mut leave = redis::cmd("UNSUBSCRIBE");
+                leave.arg(&self.released).write_packed_command(out);
+                let mut cmd = redis::cmd("SUBSCRIBE");
+                cmd.arg(&self.holder);
                 cmd
             }
             Request::Look => self.eval(&self.look, None),
@@ -62,6 +80,31 @@ impl Wire {
             cmd.arg(token.to_string());
         }
         cmd
+    }
+
+    /// How many channels there are, each of which a subscription confirms for itself.
+    pub const fn channels(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// What a message means to us; `None` for what anybody else may say, anywhere.
+    pub fn message(&self, kind: &PushKind, data: &[Value]) -> Option<LinkEvent> {
+        let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(text)]) =
+            (kind, data)
+        else {
+            return None;
+        };
+        let by = Token::of_value(text);
+        if self.holder.contains(channel) {
+            by.map(LinkEvent::Called)
+        } else if self.released.contains(channel) {
+            let count = text.get(Token::LENGTH + 1..).filter(|_| by.is_some());
+            let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
+            let extent = if self.keys.len() == 1 { Extent::Whole } else { Extent::Part };
+            Some(LinkEvent::Released { extent, by, listeners: count.unwrap_or(1) })
+        } else {
+            None
+        }
     }
 
     /// What an answer means; `None` when none of our scripts can have said it. `secret` is what no

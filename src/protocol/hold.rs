@@ -5,6 +5,8 @@
 //! do not carry the token that the others cannot be a quorum. Past its validity a lease is dead for
 //! ever, since somebody may have held and released the lock meanwhile.
 
+use std::time::Duration;
+
 use super::{
     Lease, Links, NodeIndex, NodeView, Note, Reply, Request, Timing, Token,
     lease::quorum,
@@ -12,6 +14,9 @@ use super::{
     views::Views,
 };
 use crate::clock::Tick;
+
+/// How long a hold lasts before its nodes are asked to tell us what happens to it.
+const ATTEND_AFTER: Duration = Duration::from_millis(100);
 
 /// What a step of the hold brings to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +59,9 @@ pub struct Hold {
     lease: Lease,
     seats: Vec<Seat>,
     next: Tick,
+    /// When we begin to listen on the holder's channel; `None` when we have. Short commands are
+    /// over before that.
+    attend: Option<Tick>,
     round: Round,
     validity: Tick,
     over: bool,
@@ -87,15 +95,11 @@ impl Hold {
             lease,
             seats,
             next: asked.after(timing.every),
+            attend: Some(now.after(ATTEND_AFTER)),
             round: Round::First { until: now.after(timing.node_timeout) },
             validity,
             over: false,
         }
-    }
-
-    /// Something may have happened to the lock: ask all nodes now.
-    pub fn hurry(&mut self, now: Tick) {
-        self.next = self.next.min(now);
     }
 
     /// The token of the lock.
@@ -154,10 +158,16 @@ impl Hold {
         seat.retry = Some(at);
     }
 
+    /// Something may have happened to the lock: ask all nodes now.
+    pub fn hurry(&mut self, now: Tick) {
+        self.next = self.next.min(now);
+    }
+
     /// Does what is due.
     pub fn step(&mut self, links: &mut Links, timing: &Timing, now: Tick) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.over |= now >= self.validity;
+        self.attend = self.attend.filter(|at| now < *at);
         if !self.over {
             let whole = now >= self.next;
             if whole {
@@ -179,6 +189,9 @@ impl Hold {
                         let request = Request::Extend { token: self.token, ttl: timing.ttl };
                         links.ask(node, request, now);
                     }
+                }
+                if self.attend.is_none() {
+                    links.attend(node, now);
                 }
             }
         }
@@ -202,7 +215,7 @@ impl Hold {
         };
         let work = (!self.over).then(|| {
             let retries = self.seats.iter().filter_map(|seat| seat.retry);
-            retries.chain(std::iter::once(self.next)).min()
+            retries.chain(self.attend).chain(std::iter::once(self.next)).min()
         });
         work.flatten().into_iter().chain(report).min()
     }

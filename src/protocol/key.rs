@@ -72,6 +72,11 @@ impl Key {
         self.beside(b"redlock:released:")
     }
 
+    /// The channel on which the holder of this lock listens.
+    pub fn holder_channel(&self) -> Vec<u8> {
+        self.beside(b"redlock:holder:")
+    }
+
     fn beside(&self, word: &[u8]) -> Vec<u8> {
         [&self.full[..self.prefix], word, self.name()].concat()
     }
@@ -105,6 +110,7 @@ mod tests {
         let key = Key::new("p:", b"k").unwrap();
         assert_eq!((key.name(), key.on_node()), (&b"k"[..], &b"p:k"[..]));
         assert_eq!(key.released_channel(), b"p:redlock:released:k");
+        assert_eq!(key.holder_channel(), b"p:redlock:holder:k");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
+use super::{Action, ConnId, Extent, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
 use crate::clock::Tick;
 
 /// What an unanswered or answered request was about.
@@ -24,6 +24,10 @@ pub enum Ask {
     Extend(Token),
     /// [`Request::Release`] for this token.
     Release(Token),
+    /// [`Request::Subscribe`].
+    Subscribe,
+    /// [`Request::Attend`].
+    Attend,
     /// [`Request::Look`].
     Look,
 }
@@ -34,6 +38,8 @@ impl Ask {
             Request::Acquire { token, .. } => Self::Acquire(token),
             Request::Extend { token, .. } => Self::Extend(token),
             Request::Release { token, .. } => Self::Release(token),
+            Request::Subscribe => Self::Subscribe,
+            Request::Attend => Self::Attend,
             Request::Look => Self::Look,
         }
     }
@@ -48,6 +54,19 @@ pub struct Sent {
     pub at: Tick,
 }
 
+/// A lock was released on some node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Which node told.
+    pub node: NodeIndex,
+    /// Whether that frees all that we need there.
+    pub extent: Extent,
+    /// Whose it was, where that is known.
+    pub by: Option<Token>,
+    /// How many listen for that there.
+    pub listeners: u32,
+}
+
 /// What an event on a connection means.
 #[derive(Clone, Debug)]
 pub enum Heard {
@@ -60,6 +79,10 @@ pub enum Heard {
         /// How.
         reply: Reply,
     },
+    /// A lock was released on the node.
+    Released(Release),
+    /// The holder of this token is told that its lock was touched.
+    Called(Token),
     /// The node's current connection is gone.
     Broken {
         /// The node.
@@ -82,6 +105,22 @@ struct Conn {
     /// Its last answer was a refusal. That can be the connection's fault (its credentials, its
     /// database), so that only another one brings the node back.
     refuses: bool,
+    listening: Listening,
+}
+
+/// Whether a connection is told of releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listening {
+    /// It was not asked to.
+    No,
+    /// It was asked to, and has not answered.
+    Asked,
+    /// It does.
+    Yes,
+    /// The node refused; it is not asked again on this connection.
+    Refused,
+    /// It listens as the holder, and hears no more of releases.
+    Attending,
 }
 
 impl Conn {
@@ -173,6 +212,39 @@ impl Links {
         link.queue(request, now, &mut self.actions);
     }
 
+    /// Has the node's current connection told of releases, opening one where there is none.
+    pub fn listen(&mut self, node: NodeIndex, now: Tick) {
+        let link = &mut self.nodes[node.get()];
+        link.connect(self.timing.ttl, now, &mut self.actions);
+        if let Some(conn) = &mut link.current
+            && conn.listening == Listening::No
+        {
+            conn.listening = Listening::Asked;
+            push(conn, Request::Subscribe, now, &mut self.actions);
+        }
+    }
+
+    /// Has the node's current connection, where there is one, told when the holder is addressed.
+    pub fn attend(&mut self, node: NodeIndex, now: Tick) {
+        if let Some(conn) = &mut self.nodes[node.get()].current
+            && !conn.silent
+            && conn.ready.is_some()
+            && !matches!(conn.listening, Listening::Refused | Listening::Attending)
+        {
+            conn.listening = Listening::Attending;
+            push(conn, Request::Attend, now, &mut self.actions);
+        }
+    }
+
+    /// How many nodes tell us of releases.
+    pub fn listening(&self) -> usize {
+        let tells = |link: &&Link| {
+            let told = |conn: &Conn| conn.listening == Listening::Yes && !conn.silent;
+            link.current.as_ref().is_some_and(told)
+        };
+        self.nodes.iter().filter(tells).count()
+    }
+
     /// Gives `token` up: on every node that may carry it, behind whatever was sent, a release is
     /// written on each connection that may still execute an acquire of it, and on the current one.
     pub fn release(&mut self, token: Token, announce: bool, now: Tick) {
@@ -211,7 +283,16 @@ impl Links {
                 let conn = link.conn(id)?;
                 let sent = conn.unanswered.pop_front()?;
                 conn.silent = false;
-                conn.refuses = matches!(reply, Reply::Refused(_));
+                let refused = matches!(reply, Reply::Refused(_));
+                match sent.ask {
+                    // A user without rights to the channel can do all the rest.
+                    Ask::Subscribe if refused => conn.listening = Listening::Refused,
+                    Ask::Subscribe if conn.listening == Listening::Asked => {
+                        conn.listening = Listening::Yes;
+                    }
+                    Ask::Subscribe | Ask::Attend => {}
+                    _ => conn.refuses = refused,
+                }
                 link.answers = true;
                 link.learn(sent, &reply, now);
                 let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
@@ -221,8 +302,13 @@ impl Links {
                         false
                     }
                 });
-                current.then_some(Heard::Answer { node: id.node, sent, reply })
+                let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
+                told.then_some(Heard::Answer { node: id.node, sent, reply })
             }
+            LinkEvent::Released { extent, by, listeners } => {
+                Some(Heard::Released(Release { node: id.node, extent, by, listeners }))
+            }
+            LinkEvent::Called(token) => Some(Heard::Called(token)),
             LinkEvent::Ended(trouble) => {
                 link.aside.retain(|conn| conn.id != id);
                 let conn = link.current.take_if(|conn| conn.id == id)?;
@@ -356,6 +442,7 @@ impl Link {
             unanswered: VecDeque::new(),
             silent: false,
             refuses: false,
+            listening: Listening::No,
         };
         for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
@@ -376,7 +463,7 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. } | Request::Look => {}
+            Request::Release { .. } | Request::Subscribe | Request::Attend | Request::Look => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -387,7 +474,7 @@ impl Link {
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
-            Ask::Look => return,
+            Ask::Subscribe | Ask::Attend | Ask::Look => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;

@@ -21,7 +21,8 @@ pub use key::{Key, KeyError};
 pub use lease::{Lease, quorum};
 pub use link::Links;
 pub use request::{
-    ConnId, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Trouble,
+    ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,
+    Trouble,
 };
 pub use session::{
     Action, Contract, Denial, Event, NodeView, Note, Patience, Session, Strategy, Verdict,

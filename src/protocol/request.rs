@@ -56,6 +56,13 @@ pub enum Request {
         /// would wake each other in a storm.
         announce: bool,
     },
+    /// From now on tell this connection when a lock of these keys is released. Answers
+    /// [`Reply::Done`]; then messages come as [`LinkEvent::Released`].
+    Subscribe,
+    /// From now on tell this connection when the holder of these keys is addressed, and no more of
+    /// releases: whoever has the lock is not among those who wait for it. Answers
+    /// [`Reply::Done`]; then messages come as [`LinkEvent::Called`].
+    Attend,
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
@@ -139,6 +146,15 @@ pub enum Trouble {
     Garbage,
 }
 
+/// How much of what a session needs one message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Its only key.
+    Whole,
+    /// One of its keys.
+    Part,
+}
+
 /// What the shell tells about one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -149,6 +165,18 @@ pub enum LinkEvent {
     Ready,
     /// The answer to the oldest unanswered request of this connection.
     Replied(Reply),
+    /// Somebody released a lock of these keys on this node.
+    Released {
+        /// Whether that frees all of them there.
+        extent: Extent,
+        /// Whose lock it was, as far as the message says so.
+        by: Option<Token>,
+        /// How many connections of this node listen for that, this one among them; 1 where the
+        /// node did not say.
+        listeners: u32,
+    },
+    /// Somebody tells the holder of this token that its lock was touched.
+    Called(Token),
     /// Nothing more comes from this connection.
     Ended(Trouble),
 }

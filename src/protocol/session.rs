@@ -8,10 +8,11 @@ use super::{
     Trouble,
     attempt::{Attempt, Desk, Outcome},
     hold::{Finding, Hold},
+    lease::quorum,
     link::{Ask, Heard, Links, Sent},
     random::Random,
     views::Views,
-    wait::{Wait, Waking},
+    wait::{Beginning, Rumours, Wait, Waking},
 };
 use crate::clock::Tick;
 
@@ -116,6 +117,8 @@ pub enum Note {
         /// Nodes that carry the lock.
         nodes: usize,
     },
+    /// How each node took part in what was said last.
+    Nodes(Vec<NodeView>),
     /// An extension round ended with a quorum.
     Extended {
         /// Nodes that confirmed it.
@@ -197,6 +200,7 @@ pub struct Session {
     phase: Phase,
     started: Tick,
     outage_since: Option<Tick>,
+    rumours: Rumours,
 }
 
 impl Session {
@@ -218,6 +222,7 @@ impl Session {
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
+            rumours: Rumours::default(),
         }
     }
 
@@ -283,6 +288,7 @@ impl Session {
             Phase::Holding(hold) => {
                 if hold.is_first_round() {
                     self.tell(Event::Note(Note::Acquired { nodes: hold.nodes() }));
+                    self.tell(Event::Note(Note::Nodes(self.views.all())));
                 }
                 self.links.release(hold.token(), true, now);
                 self.settle(now);
@@ -353,6 +359,20 @@ impl Session {
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
+            Heard::Released(release) => {
+                if let Some(rumour) = self.rumours.hear(release, now)
+                    && let Phase::Waiting(wait) = &mut self.phase
+                {
+                    wait.released(rumour, &self.links, &mut self.random, now);
+                }
+            }
+            Heard::Called(token) => {
+                if let Phase::Holding(hold) = &mut self.phase
+                    && hold.token() == token
+                {
+                    hold.hurry(now);
+                }
+            }
             Heard::Broken { node, trouble, opened } => {
                 // A node that voted for us keeps its vote until its time runs out.
                 if *self.views.of(node) != NodeView::Ours {
@@ -398,7 +418,10 @@ impl Session {
             let event = match finding {
                 Finding::Validity(validity) => Event::Validity(validity),
                 Finding::Lost => Event::Lost(self.views.all()),
-                Finding::Note(note) => Event::Note(note),
+                Finding::Note(note) => {
+                    self.tell(Event::Note(note));
+                    Event::Note(Note::Nodes(self.views.all()))
+                }
             };
             self.tell(event);
         }
@@ -449,7 +472,11 @@ impl Session {
             return;
         }
         self.note(denial, now);
-        self.sleep(verdict, attempt.trip(), now);
+        if self.links.listening() >= quorum(self.nodes) {
+            self.sleep(verdict, attempt.trip(), now);
+        } else {
+            self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
+        }
     }
 
     /// Whether a verdict ends the session.
@@ -502,9 +529,25 @@ impl Session {
         Denial { verdict, nodes: self.views.all(), waited: now.since(self.started) }
     }
 
+    /// Sleeps until there is a reason to look, which can be there already.
     fn sleep(&mut self, verdict: Verdict, trip: Option<Duration>, now: Tick) {
-        let wait = Wait::start(self.nodes, verdict, trip, &self.views, &mut self.random, now);
+        let open = self.rumours.settle(&self.views);
+        let beginning = open.map_or(Beginning::Quiet, Beginning::Announced);
+        self.sleep_from(beginning, verdict, trip, now);
+    }
+
+    fn sleep_from(
+        &mut self,
+        beginning: Beginning,
+        verdict: Verdict,
+        trip: Option<Duration>,
+        now: Tick,
+    ) {
+        let (rumours, known) = (&mut self.rumours, (&self.links, &self.views));
+        let wait = Wait::start(beginning, verdict, trip, rumours, known, &mut self.random, now);
         self.phase = Phase::Waiting(wait);
+        // It may be time to look already.
+        self.step(now);
     }
 
     fn step_wait(&mut self, now: Tick) {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{NodeIndex, NodeView, Obstacle, RefusalKind, Reply, holder::identity, lease::quorum};
+use super::{
+    NodeIndex, NodeView, Obstacle, RefusalKind, Reply, Token, holder::identity, lease::quorum,
+};
 use crate::clock::Tick;
 
 /// By what one holder of one key is told from another.
@@ -87,6 +89,12 @@ impl Views {
     pub fn is_held(&self) -> bool {
         let quorum = quorum(self.seats.len());
         self.seen.iter().any(|(_, nodes)| nodes.count_ones() as usize >= quorum)
+    }
+
+    /// Whether a node showed `token` since the last [`Views::forget`].
+    pub fn shows(&self, token: Token) -> bool {
+        let token = token.to_string();
+        self.seen.iter().any(|((_, identity), _)| identity == token.as_bytes())
     }
 
     /// Whether the foreign claim on `node` stands there unchanged for longer than `age`.

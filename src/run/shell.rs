@@ -68,7 +68,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             kill_after: plan.kill_after,
             max_stopped: plan.max_stopped(),
             heartbeat: plan.heartbeat,
-            conflict_exit_code: plan.conflict_exit_code,
+            conflict: plan.conflict,
         });
         Self {
             plan,

@@ -7,8 +7,8 @@ mod run;
 
 use std::fmt;
 
-pub use plan::{Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
-pub use run::RunSettings;
+pub use plan::{Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
+pub use run::{RunSettings, format};
 
 use crate::exit::Code;
 

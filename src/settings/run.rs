@@ -11,15 +11,16 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError, nodes::Nodes,
+    Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
+    nodes::Nodes,
 };
 use crate::{
     child::GroupChoice,
-    cli::{GroupArg, LeftoverArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
+    cli::{GroupArg, LeftoverArg, LogFormatArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
     duration::show,
     node::Fleet,
     protocol::{Contract, Holder, Key, Limits, Patience, Strategy, Timing, Ttl},
-    ui::{self, OnLost, Subject, Tone},
+    ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
 
 /// The longest remark, in bytes.
@@ -56,6 +57,10 @@ impl RunSettings {
             key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
             nodes: nodes.names(),
             patience: promise(patience),
+            limit: match patience {
+                Patience::Within(limit) => Some(limit),
+                Patience::NoWait | Patience::Forever { .. } => None,
+            },
         };
         let credentials =
             if args.child.keep_credentials { Credentials::Keep } else { Credentials::Hide };
@@ -77,9 +82,24 @@ impl RunSettings {
             },
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
-        let tone = Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() };
+        let hush = match (args.waiting.skip, args.quiet) {
+            (true, _) => Hush::Skip,
+            (false, true) => Hush::Quiet,
+            (false, false) => Hush::No,
+        };
+        let (verbosity, format) = (args.verbose, format(&args));
         let plan = plan(args, facts, timing);
+        let terminal = ui::is_terminal();
+        let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
         Ok(Self { fleet: nodes.fleet, keys, contract, plan, subject, tone })
+    }
+}
+
+/// How our lines look.
+pub fn format(args: &RunArgs) -> Format {
+    match args.log_format {
+        LogFormatArg::Text => Format::Text,
+        LogFormatArg::Json => Format::Json,
     }
 }
 
@@ -112,6 +132,7 @@ fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
 
 fn patience(args: &WaitArgs) -> Patience {
     match args.wait {
+        None if args.skip => Patience::NoWait,
         _ if args.no_wait => Patience::NoWait,
         Some(Duration::ZERO) => Patience::NoWait,
         Some(limit) => Patience::Within(limit),
@@ -124,7 +145,7 @@ fn promise(patience: Patience) -> String {
     match patience {
         Patience::NoWait => String::new(),
         Patience::Within(limit) => format!("waiting at most {}", show(limit)),
-        Patience::Forever { .. } => "waiting without limit (-n, -w D)".to_owned(),
+        Patience::Forever { .. } => "waiting without limit (-n, -w D, --skip)".to_owned(),
     }
 }
 
@@ -180,13 +201,17 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         max_runtime: child.max_runtime,
         kill_after: child.kill_after,
         max_stopped: child.max_stopped,
-        heartbeat: Some(Duration::from_secs(30)),
+        heartbeat: Some(args.waiting.heartbeat).filter(|first| !first.is_zero()),
         guardian: if child.no_guardian { GuardianChoice::Off } else { GuardianChoice::On },
         parent_death: if child.die_with_parent {
             ParentDeath::Terminate
         } else {
             ParentDeath::Ignore
         },
-        conflict_exit_code: args.waiting.conflict_exit_code,
+        conflict: if args.waiting.skip {
+            Conflict::Skip
+        } else {
+            Conflict::Exit(args.waiting.conflict_exit_code)
+        },
     }
 }

@@ -152,6 +152,32 @@ fn troubles(denial: &Denial, names: &Names) -> Option<String> {
     Some(told.join("; "))
 }
 
+/// A node's part in a few words.
+pub fn state(view: &NodeView) -> String {
+    match view {
+        NodeView::Unknown => "no answer yet".to_owned(),
+        NodeView::Free => "free".to_owned(),
+        NodeView::Ours => "ours".to_owned(),
+        NodeView::Held(obstacles) => match obstacles.first() {
+            Some(Obstacle { occupant, .. }) => format!("held by {}", name(occupant)),
+            None => "held".to_owned(),
+        },
+        NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
+        NodeView::Troubled(trouble) => words(trouble),
+    }
+}
+
+/// Who it is, and no more.
+fn name(occupant: &Occupant) -> String {
+    match occupant {
+        Occupant::Type(name) => format!("a {name} of another program"),
+        Occupant::Value(value) => match Holder::of_value(value) {
+            Some(holder) => format!("{} pid {}", holder.host, holder.pid),
+            None => "another client's value".to_owned(),
+        },
+    }
+}
+
 /// A trouble in words.
 fn words(trouble: &Trouble) -> String {
     match trouble {

@@ -4,6 +4,8 @@
 
 mod clean;
 mod denial;
+mod json;
+mod live;
 mod notice;
 mod voice;
 mod words;
@@ -12,8 +14,21 @@ use std::os::fd::AsFd;
 
 pub use clean::clean;
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
-pub use voice::{Tone, Voice};
+pub use voice::{Format, Hush, Tone, Voice};
 pub use words::Subject;
+
+/// The one last line when the exit code is ours and nothing else was said.
+pub fn exit(format: Format, code: u8, reason: &str) {
+    match format {
+        Format::Text => exit_line(code, reason),
+        Format::Json => object(&json::exit(code, reason, std::time::SystemTime::now())),
+    }
+}
+
+/// Writes one line that is an object of ours.
+fn object(text: &str) {
+    write(rustix::stdio::stderr(), &format!("{}\n", clean(text)));
+}
 
 /// Writes one line of ours to standard error. Control characters do not get through.
 pub fn line(text: &str) {

@@ -23,6 +23,8 @@ pub struct Subject {
     pub nodes: Vec<String>,
     /// How the wait ends, for the line that announces it.
     pub patience: String,
+    /// How long it lasts at most.
+    pub limit: Option<Duration>,
 }
 
 impl Subject {
@@ -37,6 +39,12 @@ impl Subject {
         let text = self.denial(denial, now);
         let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
         format!("waiting for '{key}': {text}, {patience}")
+    }
+
+    /// What is known of each node.
+    pub(super) fn nodes(&self, views: &[NodeView]) -> Vec<String> {
+        let each = self.nodes.iter().zip(views);
+        each.map(|(name, view)| format!("{name}: {}", denial::state(view))).collect()
     }
 
     /// The end of a wait.
@@ -126,6 +134,7 @@ impl Subject {
             Note::Outage(denial) => {
                 format!("{}; trying again, {}", self.denial(denial, now), self.patience)
             }
+            Note::Nodes(_) => String::new(),
             Note::Recovered => "a quorum of nodes answers again".to_owned(),
             Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
             Note::Extended { nodes } => format!("extended '{key}' on {nodes} of {all} nodes"),

@@ -201,7 +201,9 @@ impl Brain for Twisted {
                 self.arrive(conn, Reply::Absent);
             }
             LinkEvent::Ready if self.detours.contains_key(&conn) => {}
-            LinkEvent::Ready | LinkEvent::Ended(_) => self.inner.handle(conn, event, now),
+            LinkEvent::Released { .. } | LinkEvent::Called(_)
+                if self.detours.contains_key(&conn) => {}
+            _ => self.inner.handle(conn, event, now),
         }
         self.pump(now);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use redlock::protocol::{LinkEvent, Refusal, RefusalKind, Reply, Request};
+use redlock::protocol::{Extent, LinkEvent, Refusal, RefusalKind, Reply, Request, Token};
 
 use super::{
     clock::{LocalClock, MS, Real},
@@ -97,13 +97,15 @@ impl World<'_> {
         let l = &self.links[link];
         let (actor, place, id) = (l.actor, l.node, l.id);
         let (kind, node) = (Kind::of(request), &mut self.nodes[place]);
-        let keys = &self.actors[actor].plan.keys;
+        let keys = &self.actors[actor].plan.keys.clone();
         let now = node.now(self.now);
         let refuses = match node.refusing {
             Some(Refusing::Everything) => true,
             Some(Refusing::Acquires) => matches!(kind, Kind::Acquire(_)),
             Some(Refusing::Nothing) | None => false,
         };
+        let refuses = refuses || self.plan.mute && matches!(kind, Kind::Subscribe | Kind::Attend);
+        let mut gone = Vec::new();
         let mut reply = Reply::Refused(Refusal {
             kind: RefusalKind::State,
             text: "LOADING the dataset".into(),
@@ -118,9 +120,19 @@ impl World<'_> {
             if !l.spoiled {
                 reply = done;
             }
+            if let Request::Subscribe | Request::Attend = request {
+                self.links[link].listens = *request == Request::Subscribe;
+            }
+            let changed = before.iter().zip(&after).zip(keys);
+            let deleted =
+                changed.filter(|((before, after), _)| before.is_some() && after.is_none());
+            gone = deleted.map(|(_, key)| *key).collect();
             for (before, after) in before.iter().zip(&after) {
                 self.check.executed(actor, kind, before.as_ref(), after.as_ref(), self.now);
             }
+        }
+        if let Request::Release { token, announce: true } = request {
+            self.announce(place, *token, &gone);
         }
         self.note(|| {
             let to = format!("{}.{} of client {actor}", id.node.0, id.serial);
@@ -130,6 +142,30 @@ impl World<'_> {
             let dark = self.nodes[place].dark_until.max(self.now);
             let at = dark + self.delay(link);
             self.send_back(link, at, LinkEvent::Replied(reply));
+        }
+    }
+
+    /// Tells every connection that listens for one of `keys` that it is free now.
+    fn announce(&mut self, node: usize, token: Token, keys: &[usize]) {
+        for key in keys {
+            let told: Vec<usize> = self.links_to(node);
+            let listens = |link: &usize| {
+                let link = &self.links[*link];
+                link.listens && !link.deaf() && self.actors[link.actor].plan.keys.contains(key)
+            };
+            let told: Vec<usize> = told.into_iter().filter(listens).collect();
+            let listeners = u32::try_from(told.len()).unwrap_or(u32::MAX);
+            let dark = self.nodes[node].dark_until.max(self.now);
+            for link in told {
+                let at = dark + self.delay(link);
+                let keys = &self.actors[self.links[link].actor].plan.keys;
+                let extent = if keys.len() == 1 { Extent::Whole } else { Extent::Part };
+                self.send_back(
+                    link,
+                    at,
+                    LinkEvent::Released { extent, by: Some(token), listeners },
+                );
+            }
         }
     }
 

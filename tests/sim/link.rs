@@ -48,6 +48,8 @@ pub enum Kind {
     Acquire(Token),
     Extend(Token),
     Release(Token),
+    Subscribe,
+    Attend,
     Look,
 }
 
@@ -57,6 +59,8 @@ impl Kind {
             Request::Acquire { token, .. } => Self::Acquire(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
             Request::Release { token, .. } => Self::Release(*token),
+            Request::Subscribe => Self::Subscribe,
+            Request::Attend => Self::Attend,
             Request::Look => Self::Look,
         }
     }
@@ -85,6 +89,8 @@ pub struct Link {
     /// Its preamble failed (a SELECT of a database that is not there): whatever the node does, the
     /// client is told that it refused.
     pub spoiled: bool,
+    /// The node tells it of releases.
+    pub listens: bool,
     /// Tokens whose acquire was sent on this connection.
     pub acquired: Vec<Token>,
 }
@@ -104,6 +110,7 @@ impl Link {
             up_last: 0,
             down_last: 0,
             spoiled: false,
+            listens: false,
             acquired: Vec::new(),
         }
     }

@@ -83,6 +83,8 @@ impl Store {
             Request::Acquire { token, value, ttl } => self.acquire(keys, *token, value, *ttl, now),
             Request::Extend { token, ttl } => self.extend(keys, *token, *ttl, now),
             Request::Release { token, .. } => self.release(keys, *token, now),
+            // Who listens is the connections' business.
+            Request::Subscribe | Request::Attend => Reply::Done,
             Request::Look => match self.obstacles(keys, None, now) {
                 found if found.is_empty() => Reply::Absent,
                 found => Reply::Held(found),

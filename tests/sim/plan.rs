@@ -20,6 +20,8 @@ pub struct Plan {
     pub keys: usize,
     pub net: Net,
     pub scripts: Scripts,
+    /// Nobody may subscribe.
+    pub mute: bool,
     pub actors: Vec<ActorPlan>,
     pub faults: Vec<Fault>,
     /// What is there before anybody starts.
@@ -198,6 +200,7 @@ impl Plan {
             keys: 1,
             net: Net { rtt: MS, jitter: 20, spikes: 0, connect: Connect::RoundTrip },
             scripts: Scripts::Faithful,
+            mute: false,
             actors: Vec::new(),
             faults: Vec::new(),
             present: Vec::new(),

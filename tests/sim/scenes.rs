@@ -87,13 +87,77 @@ fn waiters_give_up_on_time_on_a_lock_that_is_never_freed() {
 }
 
 #[test]
-fn waiting_for_an_hour_asks_each_node_once_a_second_at_the_most() {
-    let mut plan = lone(FOREVER);
-    foreign(&mut plan, 0..NODES, None);
-    plan.actors[0].signal = Some(3600 * SEC);
-    plan.limit = 3700 * SEC;
-    let requests = play(&plan).outcomes[0].requests / NODES;
-    assert!((3000..3700).contains(&requests), "{requests}");
+fn waiting_for_an_hour_asks_each_node_every_five_seconds_and_every_second_where_none_tells() {
+    for (mute, bounds) in [(false, 600..800), (true, 3000..3700)] {
+        let mut plan = lone(FOREVER);
+        plan.mute = mute;
+        foreign(&mut plan, 0..NODES, None);
+        plan.actors[0].signal = Some(3600 * SEC);
+        plan.limit = 3700 * SEC;
+        let requests = play(&plan).outcomes[0].requests / NODES;
+        assert!(bounds.contains(&requests), "mute {mute}: {requests}");
+    }
+}
+
+/// A holder, and waiters behind it, all of whom run a command of 10 ms.
+fn queue(waiters: usize) -> Plan {
+    let mut plan = Plan::calm(NODES);
+    let mut holder = ActorPlan::new(NODES, Duration::from_secs(30));
+    holder.command = SEC;
+    plan.actors.push(holder);
+    for waiter in 0..waiters {
+        let mut actor = ActorPlan::new(NODES, Duration::from_secs(30));
+        actor.start = SEC / 2 + waiter as u64 * SEC / 1000;
+        plan.actors.push(actor);
+    }
+    plan.goal = Goal::AllRun;
+    plan
+}
+
+#[test]
+fn release_wakes_the_waiter_at_once_whatever_a_minority_of_nodes_does() {
+    for what in
+        [None, Some(What::Stopped), Some(What::Dark), Some(What::Refusing(Refusing::Everything))]
+    {
+        let mut plan = queue(1);
+        // The waiter listens to them, and they fall away while it sleeps.
+        let fault = |what| move |node| Fault { node, at: SEC * 9 / 10, until: 20 * SEC, what };
+        plan.faults.extend(what.into_iter().flat_map(|what| (0..2).map(fault(what))));
+        let acquired = play(&plan).outcomes[1].acquired.expect("acquired");
+        let since = acquired.saturating_sub(SEC);
+        assert!(since < 10 * plan.net.rtt, "{what:?}: {since} ns after the release began");
+    }
+}
+
+#[test]
+fn waiter_that_is_stopped_or_killed_delays_nobody() {
+    for dead in [false, true] {
+        let mut plan = queue(3);
+        for actor in &mut plan.actors[1..3] {
+            if dead {
+                actor.crash = Some(SEC * 9 / 10);
+            } else {
+                actor.pauses.push((SEC * 9 / 10, 20 * SEC));
+            }
+        }
+        let acquired = play(&plan).outcomes[3].acquired.expect("acquired");
+        let since = acquired.saturating_sub(SEC);
+        assert!(since < 10 * plan.net.rtt, "dead {dead}: {since} ns after the release began");
+    }
+}
+
+#[test]
+fn hand_overs_between_many_cost_each_waiter_a_few_requests() {
+    let cost = |waiters| {
+        let report = play(&queue(waiters));
+        let requests: usize = report.outcomes.iter().map(|outcome| outcome.requests).sum();
+        let last = report.outcomes.iter().filter_map(|o| o.settled).max().unwrap_or(0) - SEC;
+        (requests / NODES, last / (waiters as u64))
+    };
+    let (few, slow) = cost(10);
+    let (many, slower) = cost(100);
+    assert!(many < 15 * few, "10 waiters cost {few}, 100 cost {many} requests per node");
+    assert!(slow.max(slower) < 20 * SEC / 1000, "a turn takes {slow} ns, then {slower} ns");
 }
 
 #[test]

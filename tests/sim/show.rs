@@ -15,6 +15,8 @@ pub fn show(request: &Request) -> String {
             let word = if *announce { "release" } else { "undo" };
             format!("{word} {}", short(*token))
         }
+        Request::Subscribe => "subscribe".into(),
+        Request::Attend => "attend".into(),
         Request::Look => "look".into(),
     }
 }

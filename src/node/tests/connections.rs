@@ -138,7 +138,7 @@ fn ends_of_connections_are_told_apart() {
             match rig.event() {
                 LinkEvent::Ready => {}
                 LinkEvent::Ended(trouble) => break trouble,
-                LinkEvent::Replied(reply) => panic!("{node}: {reply:?}"),
+                other => panic!("{node}: {other:?}"),
             }
         };
         assert_eq!(end, trouble, "{node}");
@@ -218,4 +218,79 @@ fn node_that_drips_bytes_delays_nobody_and_is_understood() {
     let slow = rig.next();
     assert_eq!(slow.1, DONE);
     assert_ne!(slow.0, fast.0);
+}
+
+fn send(node: u8, request: Request) -> Action {
+    Action::Send(conn(node), request)
+}
+
+#[test]
+fn release_comes_as_a_message_on_the_connection_that_asked_for_it() {
+    let server = Server::start();
+    let talk = vec![open(0), send(0, Request::Subscribe), acquire(0), send(0, Request::Look)];
+    let rig =
+        Rig::new(&[&server.address()], vec![talk, vec![send(0, Request::Attend), acquire(0)]]);
+    rig.begin();
+    assert_eq!((rig.event(), rig.event(), rig.event()), (LinkEvent::Ready, DONE, DONE));
+    assert!(matches!(rig.reply(), Reply::Held(_)));
+    let message = format!("{} 3", token());
+    let publish = |channel: &str, text: &str| {
+        let mut cmd = redis::cmd("PUBLISH");
+        cmd.arg(channel).arg(text);
+        server.client().raw(&cmd.get_packed_command())
+    };
+    publish("redlock:released:k", &message);
+    let released = LinkEvent::Released { extent: Extent::Whole, by: Some(token()), listeners: 3 };
+    assert_eq!(rig.event(), released);
+    assert_eq!(publish("redlock:holder:k", &message), Value::Int(0));
+    // Whoever has the lock hears what is said to holders and nothing else.
+    rig.next_act();
+    assert_eq!((rig.event(), rig.event()), (DONE, DONE));
+    assert_eq!(publish("redlock:released:k", &message), Value::Int(0));
+    publish("redlock:holder:k", &message);
+    assert_eq!(rig.event(), LinkEvent::Called(token()));
+    rig.stop();
+}
+
+#[test]
+fn node_without_resp3_refuses_to_tell_and_serves_all_the_rest() {
+    let server = Server::with(&["--rename-command", "HELLO", ""]);
+    let talk = vec![open(0), acquire(0), send(0, Request::Subscribe), acquire(0)];
+    let more = vec![send(0, Request::Subscribe), send(0, Request::Attend), release(0)];
+    let rig = Rig::new(&[&server.address()], vec![talk, more]);
+    rig.begin();
+    assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
+    assert_eq!(rig.refusal(), (RefusalKind::State, "no messages without RESP3".into()));
+    assert_eq!(rig.event(), DONE);
+    rig.next_act();
+    rig.refusal();
+    rig.refusal();
+    assert_eq!(rig.event(), DONE);
+    rig.stop();
+}
+
+#[test]
+fn user_without_the_channel_is_refused_it_alone() {
+    let server = Server::start();
+    server.call("ACL SETUSER default on nopass ~* resetchannels +@all");
+    let talk = vec![open(0), send(0, Request::Subscribe), acquire(0), send(0, Request::Attend)];
+    let rig = Rig::new(&[&server.address()], vec![talk, vec![release(0)]]);
+    rig.begin();
+    assert_eq!(rig.event(), LinkEvent::Ready);
+    assert_eq!(rig.refusal().0, RefusalKind::Rights);
+    assert_eq!(rig.event(), DONE);
+    assert_eq!(rig.refusal().0, RefusalKind::Rights);
+    rig.next_act();
+    assert_eq!(rig.event(), DONE);
+    rig.stop();
+}
+
+#[test]
+fn undo_behind_a_subscription_that_was_held_back_still_goes_out() {
+    let server = Server::start();
+    let talk = vec![open(0), send(0, Request::Subscribe), acquire(0), release(0), close(0)];
+    let rig = Rig::new(&[&server.address()], vec![talk]);
+    rig.begin();
+    rig.stop();
+    assert!(!exists(&server));
 }

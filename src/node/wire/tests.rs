@@ -249,7 +249,8 @@ fn announced_release_publishes_what_it_deleted_and_an_undo_is_silent() {
             break;
         }
     }
-    let token = Value::BulkString(bench.token.to_string().into_bytes());
+    // Who listens to a pattern is not counted.
+    let token = Value::BulkString(format!("{} 0", bench.token).into_bytes());
     assert_eq!(heard.len(), 2, "{heard:?}");
     assert_eq!(heard[0], (Value::BulkString(b"redlock:released:a".to_vec()), token));
 }
@@ -391,4 +392,78 @@ fn answers_that_no_script_gives_are_no_replies() {
         let value = redis::parse_redis_value(answer).unwrap();
         assert_eq!(wire.reply(&value, None), None, "{value:?}");
     }
+}
+
+/// What a subscriber hears of the next message.
+fn heard(wire: &Wire, client: &mut Client) -> Option<LinkEvent> {
+    match client.next() {
+        Value::Push { kind, data } => wire.message(&kind, &data),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn release_tells_listeners_whose_lock_it_was_and_how_many_they_are() {
+    let mut bench = Bench::new(&["a", "b"]);
+    let mut listeners = [bench.server.client(), bench.server.client()];
+    for client in &mut listeners {
+        client.call("HELLO 3");
+        let mut bytes = Vec::new();
+        bench.wire.pack(&Request::Subscribe, &mut bytes);
+        assert!(matches!(client.raw(&bytes), Value::Push { kind: PushKind::Subscribe, .. }));
+        client.next();
+    }
+    bench.acquire(TTL);
+    assert_eq!(bench.release(false), Reply::Done, "an undo is not announced");
+    bench.acquire(TTL);
+    assert_eq!(bench.release(true), Reply::Done);
+    let by = Some(bench.token);
+    for client in &mut listeners {
+        for _key in 0..2 {
+            let told = heard(&bench.wire, client);
+            let extent = Extent::Part;
+            assert_eq!(told, Some(LinkEvent::Released { extent, by, listeners: 2 }));
+        }
+    }
+}
+
+#[test]
+fn lock_is_released_also_where_the_user_may_not_publish_or_count() {
+    let mut bench = Bench::new(&["a"]);
+    for rights in ["-publish", "-pubsub", "resetchannels"] {
+        let user = format!("ACL SETUSER default on nopass ~* &* +@all {rights}");
+        bench.client.call(&user);
+        bench.acquire(TTL);
+        assert_eq!(bench.release(true), Reply::Done, "{rights}");
+        assert_eq!(bench.int("EXISTS a"), 0);
+    }
+}
+
+#[test]
+fn messages_of_others_mean_a_release_at_the_most() {
+    let bench = Bench::new(&["a"]);
+    let message = |channel: &str, text: &str| {
+        let data = [channel, text].map(|part| Value::BulkString(part.as_bytes().to_vec()));
+        bench.wire.message(&PushKind::Message, &data)
+    };
+    let released =
+        |by, listeners| Some(LinkEvent::Released { extent: Extent::Whole, by, listeners });
+    let token = bench.token;
+    for (text, by, listeners) in [
+        ("", None, 1),
+        ("7", None, 1),
+        ("\u{1b}[2J x", None, 1),
+        (&format!("{token}"), Some(token), 1),
+        (&format!("{token} 17"), Some(token), 17),
+        (&format!("{token} -1"), Some(token), 1),
+        (&format!("{token} 99999999999999"), Some(token), 1),
+        (&format!("{token}17"), None, 1),
+    ] {
+        assert_eq!(message("redlock:released:a", text), released(by, listeners), "{text}");
+    }
+    assert_eq!(message("redlock:released:b", "x"), None);
+    assert_eq!(message("redlock:holder:a", "x"), None);
+    let called = message("redlock:holder:a", &format!("{token} db1"));
+    assert_eq!(called, Some(LinkEvent::Called(token)));
+    assert_eq!(bench.wire.message(&PushKind::Invalidate, &[Value::Nil]), None);
 }

@@ -9,6 +9,7 @@ use crate::{
     clock::Tick,
     exit::Code,
     protocol::{Denial, Event, NodeView, RefusalKind, Verdict},
+    settings::Conflict,
     ui::{Notice, OnLost, Reason},
 };
 
@@ -146,7 +147,12 @@ impl Machine {
 
     fn denied(&mut self, denial: Denial, now: Tick) {
         let code = match denial.verdict {
-            Verdict::Held | Verdict::Contended => self.rules.conflict_exit_code,
+            Verdict::Held | Verdict::Contended => match (self.rules.conflict, denial.verdict) {
+                (Conflict::Exit(code), _) => code,
+                (Conflict::Skip, Verdict::Held) => Code::Success.number(),
+                // Nobody really holds it, so nobody does the work.
+                (Conflict::Skip, _) => Code::Busy.number(),
+            },
             Verdict::Unavailable if rights_are_missing(&denial.nodes) => Code::Refused.number(),
             Verdict::Unavailable | Verdict::TooSlow => Code::Unavailable.number(),
         };
