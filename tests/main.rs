@@ -10,6 +10,7 @@
 mod acquire;
 mod bad_input;
 mod child;
+mod cron;
 mod exit_codes;
 mod faults;
 mod harness;
@@ -19,3 +20,4 @@ mod sandbox;
 mod scripts;
 mod sim;
 mod stress;
+mod waiting;
