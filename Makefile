@@ -32,6 +32,7 @@ trials: setup
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor
 	$(CARGO) bench --locked --bench whole
+	$(CARGO) bench --locked --bench latency
 	$(CARGO) bench --locked --bench handover
 
 lint:

@@ -39,7 +39,7 @@ fn leftovers(fleet: &Fleet) {
 #[test]
 fn job_that_runs_elsewhere_is_skipped_without_a_byte() {
     let fleet = fleet(5);
-    let nodes = fleet.nodes().to_string();
+    let nodes = fleet.nodes().clone();
     let ran = cron(&nodes, &["--skip", "--", "true"]);
     assert!(silent(&ran), "{ran}");
     fleet.set_everywhere("k", "other host");
@@ -78,7 +78,7 @@ fn skip_waits_silently_first_and_runs_when_the_lock_comes_free() {
 #[test]
 fn errors_are_loud_whatever_is_skipped() {
     let fleet = fleet(5);
-    let nodes = fleet.nodes().to_string();
+    let nodes = fleet.nodes().clone();
     for server in &fleet.servers()[..3] {
         server.stop().unwrap();
     }
@@ -99,12 +99,12 @@ fn errors_are_loud_whatever_is_skipped() {
 fn leftovers_of_the_dead_are_named_with_their_end() {
     let fleet = fleet(5);
     leftovers(&fleet);
-    let outcome = cron(&fleet.nodes().to_string(), &["--skip", "true"]);
+    let outcome = cron(&fleet.nodes().clone(), &["--skip", "true"]);
     assert!(loud(&outcome, 75), "{outcome}");
     for part in ["dead-one", "dead-two", "contended", "expires in"] {
         assert!(outcome.stderr.contains(part), "{part}: {outcome}");
     }
     // A wait that comes to the same end says the same.
-    let waited = cron(&fleet.nodes().to_string(), &["--skip", "-w", "1500ms", "true"]);
+    let waited = cron(&fleet.nodes().clone(), &["--skip", "-w", "1500ms", "true"]);
     assert!(loud(&waited, 75) && waited.took < Duration::from_secs(10), "{waited}");
 }

@@ -20,4 +20,5 @@ mod sandbox;
 mod scripts;
 mod sim;
 mod stress;
+mod supervision;
 mod waiting;

@@ -252,7 +252,7 @@ fn json_lines_tell_a_wait_and_its_end() {
 fn terminal_shows_one_live_line_that_goes_away() {
     let fleet = fleet(3);
     fleet.set_everywhere("k", "foreign");
-    let nodes = fleet.nodes().to_string();
+    let nodes = fleet.nodes().clone();
     let environment = [("REDLOCK_NODES", nodes.as_str()), ("REDLOCK_RESTART_GUARD", "off")];
     let words = [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "k", "-w", "40s", "echo", "ran"];
     let mut terminal = Terminal::start(words, &environment);

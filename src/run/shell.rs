@@ -236,7 +236,8 @@ impl<'a, L: Lock> Shell<'a, L> {
                 Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
-                let reason = Reason::Failed { what: "start the command", error: words(&error) };
+                let error = format!("cannot start the command: {}", words(&error));
+                let reason = Reason::Failed { error };
                 Input::NotStarted(reason, Left::Nothing)
             }
         };

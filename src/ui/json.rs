@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     denial,
     notice::{Notice, Reason},
-    voice::Subject,
+    words::Subject,
 };
 use crate::protocol::{Denial, Holder, NodeView, Note, Occupant, Verdict};
 

@@ -14,7 +14,8 @@ use std::os::fd::AsFd;
 
 pub use clean::clean;
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
-pub use voice::{Format, Hush, Subject, Tone, Voice};
+pub use voice::{Format, Hush, Tone, Voice};
+pub use words::Subject;
 
 /// The one last line when the exit code is ours and nothing else was said.
 pub fn exit(format: Format, code: u8, reason: &str) {

@@ -183,9 +183,7 @@ pub enum Reason {
     },
     /// `cannot start the command: resource temporarily unavailable`: redlock itself failed.
     Failed {
-        /// What could not be done, as an infinitive: `start the command`.
-        what: &'static str,
-        /// The system's words.
+        /// The whole sentence: what could not be done, and the system's words.
         error: String,
     },
 }

@@ -8,25 +8,12 @@ use super::{
     live::Live,
     notice::{Level, Notice, Reason, Say},
     object,
-    words::is_busy,
+    words::{Subject, is_busy},
 };
 use crate::{
     clock::{BootClock, Clock, Tick},
     protocol::{Note, Verdict, quorum},
 };
-
-/// What a run is about, for people.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    /// The lock's name (several: joined by a comma).
-    pub key: String,
-    /// The nodes as they are written, in canonical order.
-    pub nodes: Vec<String>,
-    /// How the wait ends, for the line that announces it.
-    pub patience: String,
-    /// How long it lasts at most.
-    pub limit: Option<Duration>,
-}
 
 /// What is left unsaid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

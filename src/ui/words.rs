@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use super::{
     denial,
     notice::{EndedBy, Notice, OnLost, Process, Reason},
-    voice::Subject,
 };
 use crate::{
     duration::show,
@@ -14,6 +13,19 @@ use crate::{
 
 /// So many leftover processes are named.
 const NAMED: usize = 8;
+
+/// What a run is about, for people.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The lock's name (several: joined by a comma).
+    pub key: String,
+    /// The nodes as they are written, in canonical order.
+    pub nodes: Vec<String>,
+    /// How the wait ends, for the line that announces it.
+    pub patience: String,
+    /// How long it lasts at most.
+    pub limit: Option<Duration>,
+}
 
 impl Subject {
     /// Why the lock could not be had.
@@ -194,7 +206,7 @@ impl Subject {
             Reason::NotExecutable { program, error } => {
                 format!("cannot execute {program}: {error}")
             }
-            Reason::Failed { what, error } => format!("cannot {what}: {error}"),
+            Reason::Failed { error } => error.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The deadline: never outlive the validity V (supervision.md rules 31 to 36).
+//! The deadline: never outlive the validity V (docs/supervision.md rules 31 to 36).
 //!
 //! T1 = V - grace - margin: TERM. T2 = V - margin: KILL. A later answer moves T2 but never takes
 //! back a TERM; past its end a lease is dead for ever. A definite loss is no deadline: somebody
@@ -169,10 +169,8 @@ impl Machine {
         self.lock_gone = true;
         match self.phase {
             Phase::Waiting | Phase::Ready => {
-                let reason = Reason::Failed {
-                    what: "talk to the nodes",
-                    error: "their connections ended".to_owned(),
-                };
+                let error = "the thread that talks to the nodes has ended".to_owned();
+                let reason = Reason::Failed { error };
                 self.release(now, Code::Failure.into(), Some(reason));
             }
             Phase::Releasing => self.give_up_release(now),

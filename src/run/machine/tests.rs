@@ -285,7 +285,7 @@ fn rule_14_command_that_cannot_be_executed_releases_at_once() {
         assert_eq!(run.deeds(), [Action::StandDown, Action::Release]);
         assert_eq!(run.settle(), (Exit::Status(code), Some(reason)));
     }
-    let reason = Reason::Failed { what: "start the command", error: "no memory".into() };
+    let reason = Reason::Failed { error: "cannot start the command: no memory".into() };
     let mut run = Run::new(rules());
     run.tell(acquired(2968));
     run.proceed();
