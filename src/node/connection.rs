@@ -394,7 +394,10 @@ fn answer_the_unwritten(
     dialect: Dialect,
     tell: &mut impl FnMut(LinkEvent),
 ) {
-    while dialect == Dialect::Resp2 {
+    if dialect != Dialect::Resp2 {
+        return;
+    }
+    loop {
         match expected.front() {
             Some(Expected::Farewell { .. }) => {}
             Some(Expected::Subscription { .. }) => {
@@ -484,15 +487,14 @@ impl Answers<'_> {
         wire: &Wire,
         tell: &mut impl FnMut(LinkEvent),
     ) {
-        let missing = match (kind, self.expected.front_mut()) {
-            (PushKind::Subscribe, Some(Expected::Subscription { missing }))
-            | (PushKind::Unsubscribe, Some(Expected::Farewell { missing })) => missing,
-            _ => {
-                if let Some(event) = wire.message(kind, data) {
-                    tell(event);
-                }
-                return;
+        let ((PushKind::Subscribe, Some(Expected::Subscription { missing }))
+        | (PushKind::Unsubscribe, Some(Expected::Farewell { missing }))) =
+            (kind, self.expected.front_mut())
+        else {
+            if let Some(event) = wire.message(kind, data) {
+                tell(event);
             }
+            return;
         };
         *missing -= 1;
         if *missing == 0

@@ -93,11 +93,11 @@ impl Rumours {
     /// The nodes have answered. How many hear of what their answers do not explain: then some were
     /// asked before they had executed the release.
     pub fn settle(&mut self, views: &Views) -> Option<u32> {
-        let taken = views.is_held();
+        let held = views.is_held();
         let mut open = None;
         for Rumour { by, listeners, .. } in self.heard.drain(..) {
             match by {
-                Some(token) if taken && !views.shows(token) => {
+                Some(token) if held && !views.shows(token) => {
                     if self.past.len() >= Self::MOST {
                         self.past.remove(0);
                     }
@@ -189,7 +189,9 @@ impl Wait {
         now: Tick,
     ) -> Self {
         let nodes = links.nodes().count();
-        trip.into_iter().for_each(|trip| rumours.measured(trip));
+        if let Some(trip) = trip {
+            rumours.measured(trip);
+        }
         let trip = trip.unwrap_or_default();
         let listening = links.listening() >= quorum(nodes);
         let poll = random.share(if listening { POLL_LISTENING } else { POLL }, 0.5..1.5);

@@ -84,6 +84,20 @@ pub(super) struct Kit {
     pub(super) news: Receiver<Event>,
 }
 
+/// What the threads and every small allocation after this need together, amply.
+const HEADROOM: usize = 8 * 1024 * 1024;
+
+/// Whether there is as much memory as we shall ever need. Small allocations cannot fail gracefully:
+/// they abort, a starting thread panics, and both would leave a lock behind that nobody gives back.
+/// So a limit that is too low (`ulimit -v`) is met here. Nothing is touched, only asked for.
+fn prove_headroom() -> io::Result<()> {
+    let mut room: Vec<u8> = Vec::new();
+    room.try_reserve_exact(HEADROOM)?;
+    // Else the compiler may do without it.
+    std::hint::black_box(&room);
+    Ok(())
+}
+
 impl Kit {
     /// Makes it, and the end of the channel on which the lock's news are to come.
     ///
@@ -113,6 +127,7 @@ impl Kit {
                 .context("cannot watch our parent")?,
         };
         let (to_us, news) = wake::channel().context("cannot make a channel")?;
+        prove_headroom().context("cannot get memory")?;
         let kit = Self { inherited, signals, placement, tree, alarm, parent, news };
         Ok((kit, to_us))
     }

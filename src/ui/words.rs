@@ -38,7 +38,12 @@ impl Subject {
         let (key, patience) = (&self.key, &self.patience);
         let text = self.denial(denial, now);
         let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
-        format!("waiting for '{key}': {text}, {patience}")
+        let left = self.limit.filter(|_| denial.waited >= Duration::from_secs(1));
+        let left = left.map(|limit| {
+            let left = limit.saturating_sub(denial.waited);
+            format!(" ({} left)", show(Duration::from_secs(left.as_secs())).replace("0ms", "0s"))
+        });
+        format!("waiting for '{key}': {text}, {patience}{}", left.unwrap_or_default())
     }
 
     /// What is known of each node.
