@@ -13,7 +13,7 @@ use crate::harness::{
     state,
 };
 
-use super::{send, wait_dead};
+use super::{requests, send, wait_dead};
 
 const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -148,8 +148,12 @@ fn rule_40_ctrl_z_within_the_validity_continues() {
         for _ in 0..2 {
             terminal.types(SUSPEND).wait_for("Stopped");
             eventually("the stop", || state(command) == Some('T'));
+            let before = requests(&fleet);
             types_line(&mut terminal, "fg");
             eventually("the continuation", || state(command) != Some('T'));
+            // At once, 10 s before it is due. A ^Z that redlock sees together with this continue
+            // would be taken for the older of the two.
+            eventually("the extension", || requests(&fleet) > before);
         }
         terminal.types("hello\n").wait_for("READ=hello");
         types_line(&mut terminal, "echo status=$?");
