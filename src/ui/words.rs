@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::{
-    denial,
+    denial, mend,
     notice::{EndedBy, Notice, OnLost, Process, Reason},
 };
 use crate::{
@@ -172,9 +172,11 @@ impl Subject {
         } else if busy {
             text.push_str("; to wait for it: --wait 10m");
         }
-        let forbidden = |view: &NodeView| matches!(view, NodeView::Refused(refusal) if refusal.is_about_rights());
-        if !busy && denial.nodes.iter().any(forbidden) {
-            text.push_str("; check --username, REDLOCK_PASSWORD and the user's rights there");
+        if denial.verdict == Verdict::Unavailable
+            && let Some(line) = mend::most(&denial.nodes)
+        {
+            text.push_str("; to mend it: ");
+            text.push_str(line);
         }
         text
     }
