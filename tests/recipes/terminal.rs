@@ -162,12 +162,17 @@ fn rule_40_ctrl_z_within_the_validity_continues() {
 /// the message arrives.
 #[test]
 fn rule_21_tostop_stops_no_message() {
-    let fleet = fleet(1);
-    let line = "stty tostop; $RL run -k k -n --group own --max-runtime 100ms -- sleep 60 2>/dev/tty; \
-                echo status=$?";
-    let mut terminal = shell(&fleet, line);
-    terminal.wait_for("exit 124").wait_for("status=124");
-    assert_eq!(fleet.all_keys(), [""; 0]);
+    let run = "$RL run -k k -n --max-runtime 100ms";
+    for line in [
+        // A job in the background, and one that has given its terminal to the command.
+        format!("stty tostop; {run} -- sleep 60 & wait $!; echo status=$?"),
+        format!("stty tostop; {run} --group handover -- sleep 60; echo status=$?"),
+    ] {
+        let fleet = fleet(1);
+        let mut terminal = shell(&fleet, &line);
+        terminal.wait_for("exit 124").wait_for("status=124");
+        assert_eq!(fleet.all_keys(), [""; 0]);
+    }
 }
 
 /// Rule 48: exit 130 would let the loop go on.
