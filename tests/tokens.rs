@@ -333,3 +333,27 @@ fn release_from_outside_tells_waiters_and_the_holder() {
     let text = format!("{said:?}");
     assert!(text.matches("Text").count() == 6, "{text}");
 }
+
+/// Long before its next extension: the holder listens on its own channel and looks at once.
+#[test]
+fn forced_release_reaches_a_holder_that_extends_rarely() {
+    let fleet = fleet(3);
+    let mut run = Redlock::run(fleet.nodes())
+        .args(["-t", "1h"])
+        .shell("echo started; exec sleep 60")
+        .stdout("started\n")
+        .exits(79)
+        .stderr_like("redlock: lost 'k': *\nredlock: exit 79: *\n")
+        .start();
+    run.wait_stdout("started");
+    eventually("the holder listens", || {
+        fleet.servers().iter().all(|server| {
+            let words = ["PUBSUB", "NUMSUB", "redlock:holder:k"];
+            format!("{:?}", server.client().command(&words)).contains("Integer(1)")
+        })
+    });
+    redlock(&fleet, &["release", "-k", "k", "--force", "--yes"])
+        .stderr_like("redlock: 'k' is held by *\nredlock: released 'k' on 3 of 3 nodes\n")
+        .check();
+    run.check();
+}

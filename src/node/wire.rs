@@ -22,6 +22,7 @@ pub struct Wire {
     release: String,
     look: String,
     free: String,
+    strings: String,
 }
 
 impl Wire {
@@ -36,6 +37,7 @@ impl Wire {
             release: script(include_str!("scripts/release.lua")),
             look: script(include_str!("scripts/look.lua")),
             free: script(include_str!("scripts/free.lua")),
+            strings: script(include_str!("scripts/strings.lua")),
         }
     }
 
@@ -82,11 +84,8 @@ impl Wire {
                 cmd.arg(words);
                 cmd
             }
-            Request::Query(Query::Look(keys)) => {
-                let mut cmd = redis::cmd("EVAL");
-                cmd.arg(&self.look).arg(keys.len()).arg(keys);
-                cmd
-            }
+            Request::Query(Query::Look(keys)) => eval(&self.look, keys),
+            Request::Query(Query::Strings(keys)) => eval(&self.strings, keys),
         };
         cmd.write_packed_command(out);
     }
@@ -158,6 +157,13 @@ impl Wire {
             expires_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
         })
     }
+}
+
+/// A script on any keys.
+fn eval(script: &str, keys: &[Vec<u8>]) -> redis::Cmd {
+    let mut cmd = redis::cmd("EVAL");
+    cmd.arg(script).arg(keys.len()).arg(keys);
+    cmd
 }
 
 /// The answer to a query. `secret` is what no text may repeat.

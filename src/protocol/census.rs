@@ -189,19 +189,17 @@ impl Census {
             Phase::Info => self.said[node.get()].answers.push(answer),
             Phase::Walk { node: walked } if *walked == node => self.batch(node, answer.reply, now),
             Phase::Sift { names, .. } => {
-                let shown = rows(&answer.reply).unwrap_or_default();
-                // Whatever else it is, it was no string when that node was walked.
-                let told: HashSet<usize> = shown
-                    .into_iter()
-                    .filter(|(_, cell)| {
-                        matches!(cell, Cell::Taken { occupant: Occupant::Value(_), .. })
-                    })
-                    .map(|(place, _)| place)
-                    .collect();
+                // Whatever is no string there was not told when that node was walked.
+                let told: HashSet<i64> = match &answer.reply {
+                    Reply::Data(data) => {
+                        data.list().unwrap_or_default().iter().filter_map(Datum::int).collect()
+                    }
+                    _ => HashSet::new(),
+                };
                 let mut place = 0;
                 names.retain(|_| {
                     place += 1;
-                    !told.contains(&(place - 1))
+                    !told.contains(&place)
                 });
             }
             Phase::Look { names, cells, waiters, .. } => match &answer.reply {
@@ -261,7 +259,8 @@ impl Census {
             return self.page(node, Vec::new());
         }
         if let Some(against) = against {
-            self.calls.ask(against, self.look_at(&names), now);
+            let strings = Query::Strings(self.full(&names));
+            self.calls.ask(against, Request::Query(strings), now);
             self.phase = Phase::Sift { node, against, names };
             return;
         }
@@ -270,7 +269,8 @@ impl Census {
             .map(|name| [self.prefix.as_bytes(), b"redlock:released:", name].concat())
             .collect();
         for each in self.calls.nodes() {
-            self.calls.ask(each, self.look_at(&names), now);
+            let look = Query::Look(self.full(&names));
+            self.calls.ask(each, Request::Query(look), now);
             let listeners = Query::listeners(channels.iter().cloned());
             self.calls.ask(each, Request::Query(listeners), now);
         }
@@ -279,9 +279,8 @@ impl Census {
         self.phase = Phase::Look { node, names, cells, waiters };
     }
 
-    fn look_at(&self, names: &[Vec<u8>]) -> Request {
-        let full = |name: &Vec<u8>| [self.prefix.as_bytes(), name].concat();
-        Request::Query(Query::Look(names.iter().map(full).collect()))
+    fn full(&self, names: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        names.iter().map(|name| [self.prefix.as_bytes(), name].concat()).collect()
     }
 
     fn page(&mut self, node: NodeIndex, locks: Vec<Lock>) {

@@ -12,6 +12,8 @@ pub enum Query {
     /// place from 1, type, time to live in milliseconds (-1: no expiry), head of the value or nil;
     /// or 0.
     Look(Vec<Vec<u8>>),
+    /// Which of these keys hold strings: the list of their places, from 1.
+    Strings(Vec<Vec<u8>>),
 }
 
 impl Query {
