@@ -8,7 +8,7 @@ prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 target = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all setup build demo test bench lint install clean
+.PHONY: all setup build demo test trials bench lint install clean
 
 all: build
 
@@ -24,6 +24,10 @@ demo: setup
 
 test: setup
 	CARGO=$(CARGO) scripts/test
+
+# The simultaneous starts as often as the promise says: 200 times 50, 20 times 200.
+trials: setup
+	REDLOCK_TEST_TRIALS=20 CARGO=$(CARGO) scripts/test --release --test main simultaneous_ -- --nocapture
 
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor

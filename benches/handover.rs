@@ -8,7 +8,12 @@
 //! that runs under the lock and writes down when it started and ended.
 
 #[path = "../tests/harness/proxy.rs"]
-#[expect(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "it is the tests' own, which use the rest of it"
+)]
 mod proxy;
 mod support;
 
@@ -75,7 +80,7 @@ fn hand_overs(scene: &Scene<'_>) -> Outcome<()> {
     let etcd = support::Etcd::start();
     let mut peers = vec![Peer::Flock, Peer::Redlock];
     peers.extend(etcd.as_ref().map(|etcd| Peer::Etcd(etcd.endpoint())));
-    for (waiters, rounds, work) in [(1, 60, 0), (10, 6, 10), (50, 3, 10)] {
+    for (waiters, rounds, work) in [(1, 60_u64, 0), (10, 6, 10), (50, 3, 10)] {
         let mut table = Vec::new();
         for peer in &peers {
             let (mut gaps, mut drains) = (Vec::new(), Vec::new());
@@ -85,7 +90,7 @@ fn hand_overs(scene: &Scene<'_>) -> Outcome<()> {
                 gaps.extend(found);
                 drains.push(drain);
             }
-            let requests = (scene.requests()? - before) / rounds as u64;
+            let requests = (scene.requests()? - before) / rounds;
             let (gaps, drains) = (quantiles(gaps), quantiles(drains));
             let shown = if *peer == Peer::Redlock { requests.to_string() } else { String::new() };
             say(&format!(
@@ -136,6 +141,7 @@ fn starts(scene: &Scene<'_>, rows: &[(usize, usize)]) -> Outcome<()> {
         }
         let drain = scene.rush(count, &[], Duration::from_millis(10))?;
         let first = quantiles(first);
+        #[expect(clippy::cast_precision_loss, reason = "thousands")]
         let each = |requests: u64, runs: usize| requests as f64 / (runs * count) as f64;
         say(&format!(
             "{count:<8} {:>8.1} {:>8.1} {:>14} {:>12.1} {:>12.1} {:>14.1}  {}",

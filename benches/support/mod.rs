@@ -175,7 +175,7 @@ pub struct Waiting {
 
 impl<'a> Scene<'a> {
     pub fn new(fleet: &'a Fleet) -> Outcome<Self> {
-        let nodes = fleet.nodes().to_string();
+        let nodes = fleet.nodes().clone();
         Ok(Self { fleet, nodes, place: tempfile::tempdir()?, this: env::current_exe()? })
     }
 
@@ -196,7 +196,7 @@ impl<'a> Scene<'a> {
     }
 
     fn addresses(&self) -> Outcome<Vec<SocketAddr>> {
-        let nodes = self.fleet.nodes().to_string();
+        let nodes = self.fleet.nodes().clone();
         let plain = |node: &str| node.trim_start_matches("redis://").parse();
         Ok(nodes.split(',').map(plain).collect::<Result<_, _>>()?)
     }

@@ -342,6 +342,8 @@ struct Pipeline {
 enum Expected {
     Preamble(Step),
     Request,
+    /// An answer of any shape.
+    Query,
     /// So many confirmations, or one error.
     Subscription {
         missing: usize,
@@ -379,6 +381,7 @@ impl Pipeline {
         }
         self.expected.push_back(match request {
             Request::Subscribe | Request::Attend => Expected::Subscription { missing },
+            Request::Query(_) => Expected::Query,
             _ => Expected::Request,
         });
     }
@@ -391,7 +394,10 @@ fn answer_the_unwritten(
     dialect: Dialect,
     tell: &mut impl FnMut(LinkEvent),
 ) {
-    while dialect == Dialect::Resp2 {
+    if dialect != Dialect::Resp2 {
+        return;
+    }
+    loop {
         match expected.front() {
             Some(Expected::Farewell { .. }) => {}
             Some(Expected::Subscription { .. }) => {
@@ -465,6 +471,10 @@ impl Answers<'_> {
                     return Err(Trouble::Garbage);
                 }
             }
+            Expected::Query => {
+                let reply = wire::data(value, self.secret);
+                tell(LinkEvent::Replied(self.refusal.clone().map_or(reply, Reply::Refused)));
+            }
         }
         Ok(())
     }
@@ -477,15 +487,14 @@ impl Answers<'_> {
         wire: &Wire,
         tell: &mut impl FnMut(LinkEvent),
     ) {
-        let missing = match (kind, self.expected.front_mut()) {
-            (PushKind::Subscribe, Some(Expected::Subscription { missing }))
-            | (PushKind::Unsubscribe, Some(Expected::Farewell { missing })) => missing,
-            _ => {
-                if let Some(event) = wire.message(kind, data) {
-                    tell(event);
-                }
-                return;
+        let ((PushKind::Subscribe, Some(Expected::Subscription { missing }))
+        | (PushKind::Unsubscribe, Some(Expected::Farewell { missing }))) =
+            (kind, self.expected.front_mut())
+        else {
+            if let Some(event) = wire.message(kind, data) {
+                tell(event);
             }
+            return;
         };
         *missing -= 1;
         if *missing == 0
@@ -499,7 +508,10 @@ impl Answers<'_> {
     fn turned_away(&mut self, error: &ServerError, tell: &mut impl FnMut(LinkEvent)) {
         let refusal = wire::refusal(error, self.secret);
         for expected in self.expected.drain(..) {
-            if matches!(expected, Expected::Request | Expected::Subscription { .. }) {
+            if matches!(
+                expected,
+                Expected::Request | Expected::Query | Expected::Subscription { .. }
+            ) {
                 tell(LinkEvent::Replied(Reply::Refused(refusal.clone())));
             }
         }

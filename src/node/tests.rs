@@ -57,6 +57,12 @@ impl Actor {
 }
 
 impl Driver for Actor {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+
     fn start(&mut self, _: Tick) {
         self.act();
     }

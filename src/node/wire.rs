@@ -6,7 +6,8 @@ use std::time::Duration;
 use redis::{PushKind, ServerError, Value};
 
 use crate::protocol::{
-    Extent, Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token,
+    Datum, Extent, Key, LinkEvent, Obstacle, Occupant, Query, Refusal, RefusalKind, Reply, Request,
+    Token,
 };
 
 /// What turns requests on one set of keys into commands.
@@ -20,6 +21,8 @@ pub struct Wire {
     extend: String,
     release: String,
     look: String,
+    free: String,
+    strings: String,
 }
 
 impl Wire {
@@ -33,6 +36,8 @@ impl Wire {
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
             look: script(include_str!("scripts/look.lua")),
+            free: script(include_str!("scripts/free.lua")),
+            strings: script(include_str!("scripts/strings.lua")),
         }
     }
 
@@ -69,6 +74,18 @@ impl Wire {
                 cmd
             }
             Request::Look => self.eval(&self.look, None),
+            Request::Free { values } => {
+                let mut cmd = self.eval(&self.free, None);
+                cmd.arg(values).arg(&self.released).arg(&self.holder);
+                cmd
+            }
+            Request::Query(Query::Words(words)) => {
+                let mut cmd = redis::Cmd::new();
+                cmd.arg(words);
+                cmd
+            }
+            Request::Query(Query::Look(keys)) => eval(&self.look, keys),
+            Request::Query(Query::Strings(keys)) => eval(&self.strings, keys),
         };
         cmd.write_packed_command(out);
     }
@@ -139,6 +156,41 @@ impl Wire {
             // -1: it has no expiry.
             expires_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
         })
+    }
+}
+
+/// A script on any keys.
+fn eval(script: &str, keys: &[Vec<u8>]) -> redis::Cmd {
+    let mut cmd = redis::cmd("EVAL");
+    cmd.arg(script).arg(keys.len()).arg(keys);
+    cmd
+}
+
+/// The answer to a query. `secret` is what no text may repeat.
+pub fn data(value: Value, secret: Option<&str>) -> Reply {
+    match value {
+        Value::ServerError(error) => Reply::Refused(refusal(&error, secret)),
+        value => Reply::Data(datum(value)),
+    }
+}
+
+fn datum(value: Value) -> Datum {
+    match value {
+        Value::Int(number) => Datum::Int(number),
+        Value::BulkString(bytes) => Datum::Text(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+            Datum::Text(text.into_bytes())
+        }
+        Value::Okay => Datum::Text(b"OK".to_vec()),
+        Value::Array(items) | Value::Set(items) => {
+            Datum::List(items.into_iter().map(datum).collect())
+        }
+        // As RESP2 has it.
+        Value::Map(pairs) => {
+            Datum::List(pairs.into_iter().flat_map(|(a, b)| [datum(a), datum(b)]).collect())
+        }
+        Value::Boolean(yes) => Datum::Int(yes.into()),
+        _ => Datum::Nil,
     }
 }
 

@@ -145,7 +145,7 @@ impl Hold {
                 place.gone = true;
                 self.lease.clear(node);
             }
-            Reply::Refused(_) => place.retry = Some(now.after(timing.retry)),
+            Reply::Refused(_) | Reply::Data(_) => place.retry = Some(now.after(timing.retry)),
         }
         self.judge(now)
     }

@@ -30,6 +30,8 @@ pub enum Ask {
     Attend,
     /// [`Request::Look`].
     Look,
+    /// [`Request::Free`] or [`Request::Query`], which no session sends.
+    Other,
 }
 
 impl Ask {
@@ -41,6 +43,7 @@ impl Ask {
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            Request::Free { .. } | Request::Query(_) => Self::Other,
         }
     }
 }
@@ -463,7 +466,12 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. } | Request::Subscribe | Request::Attend | Request::Look => {}
+            Request::Release { .. }
+            | Request::Subscribe
+            | Request::Attend
+            | Request::Look
+            | Request::Free { .. }
+            | Request::Query(_) => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -474,7 +482,7 @@ impl Link {
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
-            Ask::Subscribe | Ask::Attend | Ask::Look => return,
+            Ask::Subscribe | Ask::Attend | Ask::Look | Ask::Other => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;
@@ -491,7 +499,7 @@ impl Link {
                 false
             }
             // A refused acquire may have set one of several keys.
-            (_, Reply::Refused(_)) => false,
+            (_, Reply::Refused(_) | Reply::Data(_)) => false,
             (_, Reply::Done | Reply::Absent | Reply::Held(_)) => true,
         };
         if gone && !may_come {

@@ -2,24 +2,36 @@
 //! knows a socket, a thread, a clock, the redis crate or the command line, which is what lets a
 //! simulator drive it through millions of histories.
 
+mod adopt;
 mod attempt;
+mod calls;
+mod census;
+mod errand;
 mod hold;
 mod holder;
+mod interview;
 mod key;
 mod lease;
 mod link;
+mod query;
 mod random;
 mod request;
 mod session;
+mod survey;
 mod timing;
 mod token;
 mod views;
 mod wait;
 
-pub use holder::Holder;
+pub use adopt::Adoption;
+pub use census::{Census, Found, Gap, Wanted};
+pub use errand::{Errand, Outcome, Tally};
+pub use holder::{Holder, identity};
+pub use interview::{Answer, Interview, Round, Testimony};
 pub use key::{Key, KeyError};
 pub use lease::{Lease, quorum};
 pub use link::Links;
+pub use query::{Datum, Query};
 pub use request::{
     ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,
     Trouble,
@@ -27,5 +39,6 @@ pub use request::{
 pub use session::{
     Action, Contract, Denial, Event, NodeView, Note, Patience, Session, Strategy, Verdict,
 };
+pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
 pub use timing::{Limits, Timing, TimingError, Ttl};
 pub use token::Token;

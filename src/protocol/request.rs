@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Token;
+use super::{Datum, Query, Token};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +56,16 @@ pub enum Request {
         /// would wake each other in a storm.
         announce: bool,
     },
+    /// Delete exactly what is named, and tell those who wait and the holder itself: a release from
+    /// outside of the run whose lock it is. Answers [`Reply::Done`] when something was deleted,
+    /// [`Reply::Absent`], or [`Reply::Held`] with what is there instead.
+    Free {
+        /// For each key a token (of 36 characters: whatever carries it), or a whole value (only
+        /// where it has an expiry); nothing: that key is left alone.
+        values: Vec<Vec<u8>>,
+    },
+    /// A question that is not about the session's keys. Answers [`Reply::Data`].
+    Query(Query),
     /// From now on tell this connection when a lock of these keys is released. Answers
     /// [`Reply::Done`]; then messages come as [`LinkEvent::Released`].
     Subscribe,
@@ -126,6 +136,8 @@ pub enum Reply {
     Held(Vec<Obstacle>),
     /// The node refused.
     Refused(Refusal),
+    /// What a [`Request::Query`] brought to light.
+    Data(Datum),
 }
 
 /// Why a connection came to nothing. What was unanswered on it may have been executed, unless the

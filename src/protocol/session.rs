@@ -58,7 +58,7 @@ pub struct Contract {
 
 /// What the shell is to do, or what it should know. To be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Action<E = Event> {
     /// Start a connection to its node.
     Open(ConnId),
     /// Queue a request on a connection, also while it is not ready yet; requests stay in order.
@@ -68,7 +68,7 @@ pub enum Action {
     /// any more. A connection that is not ready yet is dropped with what was queued on it.
     Close(ConnId),
     /// Tell the owner of the session.
-    Tell(Event),
+    Tell(E),
 }
 
 /// What the owner of the session is told.
@@ -142,6 +142,16 @@ pub struct Denial {
     pub waited: Duration,
 }
 
+impl Denial {
+    /// Whether so many nodes refuse our credentials or rights that no quorum is possible.
+    pub fn is_about_rights(&self) -> bool {
+        let refuses =
+            |view: &&NodeView| matches!(view, NodeView::Refused(why) if why.is_about_rights());
+        let refusing = self.nodes.iter().filter(refuses).count();
+        refusing > 0 && self.nodes.len() - refusing < quorum(self.nodes.len())
+    }
+}
+
 /// The ways to be without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -153,6 +163,8 @@ pub enum Verdict {
     Unavailable,
     /// A quorum answered, too slowly for this ttl.
     TooSlow,
+    /// The token that was to be adopted does not hold the lock.
+    NotOurs,
 }
 
 /// The last that is known of one node.
@@ -294,6 +306,17 @@ impl Session {
                 self.settle(now);
             }
             ending @ (Phase::Settling { .. } | Phase::Over) => self.phase = ending,
+        }
+    }
+
+    /// The owner wants to end it and to leave the lock where it is; without one it is as
+    /// [`Session::stop`].
+    pub fn keep(&mut self, now: Tick) {
+        if matches!(self.phase, Phase::Holding(_)) {
+            self.phase = Phase::Over;
+            self.tell(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO });
+        } else {
+            self.stop(now);
         }
     }
 
@@ -517,7 +540,7 @@ impl Session {
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
             Verdict::Held | Verdict::Contended => Note::Waiting(denial),
-            Verdict::Unavailable | Verdict::TooSlow => {
+            Verdict::Unavailable | Verdict::TooSlow | Verdict::NotOurs => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
             }

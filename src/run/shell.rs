@@ -101,6 +101,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             self.set_alarm();
             let ready = self.sleep();
             self.tell(Input::Time);
+            self.say.repeat();
             self.take_signals();
             self.take_news();
             if ready.parent {
@@ -129,7 +130,7 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn set_alarm(&mut self) {
-        let at = self.machine.deadline();
+        let at = [self.machine.deadline(), self.say.due()].into_iter().flatten().min();
         if at != self.alarm_at && self.kit.alarm.set(at).is_ok() {
             self.alarm_at = at;
         }

@@ -14,7 +14,7 @@ pub type Names = [String];
 /// The sentence for `denial` of the lock `key`.
 pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> String {
     let holders = holders(denial, names, now);
-    let troubles = troubles(denial, names);
+    let troubles = troubles(&denial.nodes, names);
     let with_troubles = |text: String| match &troubles {
         Some(troubles) => format!("{text}; {troubles}"),
         None => text,
@@ -41,6 +41,9 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
                 format!("{text}; held by {}", holders.join(", and "))
             }
         }
+        Verdict::NotOurs => with_troubles(format!(
+            "the token does not hold '{key}' on a quorum of nodes (any more)"
+        )),
         Verdict::TooSlow => with_troubles(format!(
             "the nodes answer too slowly to hold '{key}' with this ttl; raise --ttl"
         )),
@@ -77,8 +80,8 @@ fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
     told.collect()
 }
 
-/// One holder.
-fn describe(occupant: &Occupant, expires: Option<Duration>, now: SystemTime) -> String {
+/// One holder: who, since when, alive or not; or whose value it is.
+pub fn describe(occupant: &Occupant, expires: Option<Duration>, now: SystemTime) -> String {
     let ends = match expires {
         Some(time) => format!("expires in {}", show(time)),
         None => "without expiry: it does not free itself".to_owned(),
@@ -131,12 +134,12 @@ fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTim
 }
 
 /// What is wrong with the nodes that gave no answer that counts, grouped by the reason.
-fn troubles(denial: &Denial, names: &Names) -> Option<String> {
+pub fn troubles(nodes: &[NodeView], names: &Names) -> Option<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for (view, name) in denial.nodes.iter().zip(names) {
+    for (view, name) in nodes.iter().zip(names) {
         let reason = match view {
             NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
-            NodeView::Troubled(trouble) => words(trouble),
+            NodeView::Troubled(it) => trouble(it),
             _ => continue,
         };
         match groups.iter_mut().find(|(other, _)| *other == reason) {
@@ -163,7 +166,7 @@ pub fn state(view: &NodeView) -> String {
             None => "held".to_owned(),
         },
         NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
-        NodeView::Troubled(trouble) => words(trouble),
+        NodeView::Troubled(it) => trouble(it),
     }
 }
 
@@ -179,7 +182,7 @@ fn name(occupant: &Occupant) -> String {
 }
 
 /// A trouble in words.
-fn words(trouble: &Trouble) -> String {
+pub fn trouble(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Unresolvable(text) => format!("no address: {text}"),
         Trouble::ConnectTimeout => "no connection in time".to_owned(),

@@ -96,6 +96,7 @@ fn details(denial: &Denial, subject: &Subject) -> Vec<(&'static str, Value)> {
         Verdict::Contended => "contended",
         Verdict::Unavailable => "unavailable",
         Verdict::TooSlow => "too-slow",
+        Verdict::NotOurs => "not-ours",
     };
     let nodes = subject.nodes.iter().zip(&denial.nodes);
     let nodes = nodes.map(|(name, view)| json!({"node": name, "state": denial::state(view)}));

@@ -72,6 +72,8 @@ pub struct Voice {
     tone: Tone,
     /// When the next line about waiting is due, and the pause after it; `None` before the first.
     heartbeat: Option<(Tick, Duration)>,
+    /// What we wait for, as heard at that time.
+    told: Option<(Note, Tick)>,
     live: Live,
     /// How long the lock took, until it was said.
     waited: Duration,
@@ -84,7 +86,7 @@ impl Voice {
     /// A voice that has not said anything.
     pub fn new(subject: Subject, tone: Tone) -> Self {
         let live = Live::new(subject.limit);
-        Self { subject, tone, heartbeat: None, live, waited: Duration::ZERO }
+        Self { subject, tone, heartbeat: None, told: None, live, waited: Duration::ZERO }
     }
 
     /// The lines for `notice`, as far as they are due.
@@ -92,8 +94,8 @@ impl Voice {
         let mut lines: Vec<String> = self.line(notice, now, wall).into_iter().collect();
         let views = match notice {
             Notice::Note(Note::Nodes(views)) => Some(views),
-            Notice::Note(Note::Waiting(denial) | Note::Outage(denial)) => Some(&denial.nodes),
-            Notice::Exit { reason: Reason::Denied(denial), .. } => Some(&denial.nodes),
+            Notice::Note(Note::Waiting(denial) | Note::Outage(denial))
+            | Notice::Exit { reason: Reason::Denied(denial), .. } => Some(&denial.nodes),
             _ => None,
         };
         let of_note = matches!(notice, Notice::Note(Note::Nodes(_)));
@@ -201,7 +203,50 @@ impl Say for Voice {
             self.heartbeat.get_or_insert((now, Duration::MAX));
             return self.live.show(&self.subject.sentence(&notice, wall));
         }
-        let lines = self.lines(&notice, now, wall);
+        self.remember(&notice, now);
+        self.write(&notice, now, wall);
+    }
+
+    fn due(&self) -> Option<Tick> {
+        let (due, _) = self.heartbeat.filter(|_| self.told.is_some())?;
+        Some(due)
+    }
+
+    fn repeat(&mut self) {
+        let now = BootClock.now();
+        if let Some(notice) = self.repetition(now) {
+            self.write(&notice, now, SystemTime::now());
+        }
+    }
+}
+
+impl Voice {
+    /// Keeps in mind what we wait for.
+    fn remember(&mut self, notice: &Notice, now: Tick) {
+        match notice {
+            Notice::Note(note @ (Note::Waiting(_) | Note::Outage(_))) => {
+                self.told = self.is_said(Level::Progress).then(|| (note.clone(), now));
+            }
+            Notice::Note(Note::Recovered)
+            | Notice::Acquired { .. }
+            | Notice::Cancelled { .. }
+            | Notice::Exit { .. } => self.told = None,
+            _ => {}
+        }
+    }
+
+    /// What we wait for, once more, when its line is due.
+    fn repetition(&self, now: Tick) -> Option<Notice> {
+        let (mut note, at) =
+            self.told.clone().filter(|_| self.due().is_some_and(|due| now >= due))?;
+        if let Note::Waiting(denial) | Note::Outage(denial) = &mut note {
+            denial.waited = denial.waited.saturating_add(now.since(at));
+        }
+        Some(Notice::Note(note))
+    }
+
+    fn write(&mut self, notice: &Notice, now: Tick, wall: SystemTime) {
+        let lines = self.lines(notice, now, wall);
         let write = || {
             for text in &lines {
                 match self.tone.format {
@@ -342,6 +387,25 @@ mod tests {
         assert_eq!(spoken(Some(2), 16), [0, 2, 6, 14]);
         assert_eq!(spoken(None, 100_000), [0]);
         assert_eq!(spoken(Some(600), 3000), [0, 600, 1200, 1800, 2400]);
+    }
+
+    #[test]
+    fn heartbeat_comes_without_news_and_ends_with_the_wait() {
+        let tick = |at| Tick::from_boot(Duration::from_secs(at));
+        let mut voice = voice(Tone::default());
+        voice.subject.limit = Some(Duration::from_secs(600));
+        let waiting = Notice::Note(Note::Waiting(denial()));
+        voice.remember(&waiting, tick(0));
+        said(&mut voice, &waiting, 0).unwrap();
+        assert_eq!(voice.due(), Some(tick(30)));
+        assert_eq!(voice.repetition(tick(29)), None);
+        let again = voice.repetition(tick(30)).unwrap();
+        let line = said(&mut voice, &again, 30).unwrap();
+        assert!(line.ends_with("(-n, -w D) (9m 30s left)"), "{line}");
+        assert_eq!(voice.due(), Some(tick(90)));
+        let got = Notice::Acquired { waited: Duration::from_secs(40) };
+        voice.remember(&got, tick(40));
+        assert_eq!(voice.due(), None);
     }
 
     #[test]

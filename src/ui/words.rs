@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::{
-    denial,
+    denial, mend,
     notice::{EndedBy, Notice, OnLost, Process, Reason},
 };
 use crate::{
@@ -38,7 +38,12 @@ impl Subject {
         let (key, patience) = (&self.key, &self.patience);
         let text = self.denial(denial, now);
         let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
-        format!("waiting for '{key}': {text}, {patience}")
+        let left = self.limit.filter(|_| denial.waited >= Duration::from_secs(1));
+        let left = left.map(|limit| {
+            let left = limit.saturating_sub(denial.waited);
+            format!(" ({} left)", show(Duration::from_secs(left.as_secs())).replace("0ms", "0s"))
+        });
+        format!("waiting for '{key}': {text}, {patience}{}", left.unwrap_or_default())
     }
 
     /// What is known of each node.
@@ -167,9 +172,11 @@ impl Subject {
         } else if busy {
             text.push_str("; to wait for it: --wait 10m");
         }
-        let forbidden = |view: &NodeView| matches!(view, NodeView::Refused(refusal) if refusal.is_about_rights());
-        if !busy && denial.nodes.iter().any(forbidden) {
-            text.push_str("; check --username, REDLOCK_PASSWORD and the user's rights there");
+        if denial.verdict == Verdict::Unavailable
+            && let Some(line) = mend::most(&denial.nodes)
+        {
+            text.push_str("; to mend it: ");
+            text.push_str(line);
         }
         text
     }

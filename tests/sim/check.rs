@@ -218,7 +218,7 @@ impl Check {
             Reply::Absent | Reply::Held(_) => {
                 *known = Known { until: None, gone: true, ..*known };
             }
-            Reply::Refused(_) => {}
+            Reply::Refused(_) | Reply::Data(_) => {}
         }
     }
 

@@ -200,9 +200,7 @@ impl Brain for Twisted {
             LinkEvent::Ended(_) if self.detours.contains_key(&conn) => {
                 self.arrive(conn, Reply::Absent);
             }
-            LinkEvent::Ready if self.detours.contains_key(&conn) => {}
-            LinkEvent::Released { .. } | LinkEvent::Called(_)
-                if self.detours.contains_key(&conn) => {}
+            _ if self.detours.contains_key(&conn) => {}
             _ => self.inner.handle(conn, event, now),
         }
         self.pump(now);

@@ -62,6 +62,7 @@ impl Kind {
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            other => unreachable!("no session sends {other:?}"),
         }
     }
 }

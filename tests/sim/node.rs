@@ -89,6 +89,7 @@ impl Store {
                 found if found.is_empty() => Reply::Absent,
                 found => Reply::Held(found),
             },
+            other => unreachable!("no session sends {other:?}"),
         }
     }
 

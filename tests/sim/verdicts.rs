@@ -43,7 +43,6 @@ impl Node {
             }
             (Self::HeldByA, _) => held(1),
             (Self::HeldByB, _) => held(2),
-            (_, Request::Subscribe | Request::Attend) => Reply::Done,
             (Self::Free, Request::Look) => Reply::Absent,
             (Self::Free, _) => Reply::Done,
         })

@@ -8,7 +8,7 @@ use super::{Action, Machine, Phase, command::Refusal};
 use crate::{
     clock::Tick,
     exit::Code,
-    protocol::{Denial, Event, NodeView, RefusalKind, Verdict},
+    protocol::{Denial, Event, NodeView, Verdict},
     settings::Conflict,
     ui::{Notice, OnLost, Reason},
 };
@@ -153,7 +153,8 @@ impl Machine {
                 // Nobody really holds it, so nobody does the work.
                 (Conflict::Skip, _) => Code::Busy.number(),
             },
-            Verdict::Unavailable if rights_are_missing(&denial.nodes) => Code::Refused.number(),
+            Verdict::NotOurs => Code::Lost.number(),
+            Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
             Verdict::Unavailable | Verdict::TooSlow => Code::Unavailable.number(),
         };
         // The verdict is out at once; the clean-up behind it needs no words.
@@ -179,14 +180,4 @@ impl Machine {
             Phase::Running | Phase::Leftover => self.say(Notice::NodesGone),
         }
     }
-}
-
-/// Whether so many nodes refuse our credentials or rights that no quorum is possible.
-fn rights_are_missing(nodes: &[NodeView]) -> bool {
-    let quorum = nodes.len() / 2 + 1;
-    let refusing = nodes
-        .iter()
-        .filter(|view| matches!(view, NodeView::Refused(why) if why.kind == RefusalKind::Rights))
-        .count();
-    refusing > 0 && nodes.len() - refusing < quorum
 }
