@@ -34,6 +34,7 @@ bench: setup
 	$(CARGO) bench --locked --bench whole
 	$(CARGO) bench --locked --bench latency
 	$(CARGO) bench --locked --bench handover
+	$(CARGO) bench --locked --bench census
 
 lint:
 	$(CARGO) fmt --check
