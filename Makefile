@@ -27,7 +27,7 @@ test: setup
 
 # The simultaneous starts as often as the promise says: 200 times 50, 20 times 200.
 trials: setup
-	REDLOCK_TEST_TRIALS=20 REDLOCK_TEST_PRINT=1 CARGO=$(CARGO) scripts/test --release --test main simultaneous_ -- --nocapture
+	REDLOCK_TEST_TRIALS=20 CARGO=$(CARGO) scripts/test --release --test main simultaneous_ -- --nocapture
 
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor

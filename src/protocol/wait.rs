@@ -22,8 +22,8 @@ const POLL: Duration = Duration::from_secs(1);
 const POLL_LISTENING: Duration = Duration::from_secs(5);
 /// The jitter after an expiry, in round trips.
 const JITTER_TRIPS: f64 = 2.0;
-/// In which time the first of those have their turn who hear of the same release: a round trip, at
-/// the least and at the most so long.
+/// In which time the first of those have their turn who hear of the same release: half a round trip,
+/// at the least and at the most so long.
 const SHORTEST_TURNS: Duration = Duration::from_micros(300);
 const LONGEST_TURNS: Duration = Duration::from_millis(100);
 /// So many of them, on average.
@@ -67,7 +67,7 @@ impl Rumours {
 
     /// In which time the first of those have their turn who hear of a release.
     fn first_turns(&self) -> Duration {
-        self.fastest.unwrap_or_default().clamp(SHORTEST_TURNS, LONGEST_TURNS)
+        (self.fastest.unwrap_or_default() / 2).clamp(SHORTEST_TURNS, LONGEST_TURNS)
     }
 
     /// A node told of a release. What is known of it, unless it is old.
@@ -264,7 +264,7 @@ impl Wait {
                 // What a quorum has just told need not be asked.
                 let fresh = |rumour: &Rumour| {
                     rumour.free.count_ones() as usize >= quorum(self.nodes)
-                        && now.since(rumour.since) <= self.first_turns
+                        && now.since(rumour.since) <= self.first_turns * 2
                 };
                 if turn.and_then(|turn| turn.rumour).is_some_and(|rumour| fresh(&rumour)) {
                     return Waking::Free;

@@ -45,13 +45,17 @@ fn pids(run: &Running, count: usize) -> Vec<Pid> {
     read()
 }
 
-/// Waits until the first node has had `count` more requests.
+/// How many requests of ours the first node has had.
+fn requests(fleet: &Fleet) -> u64 {
+    let mut client = fleet.servers()[0].client();
+    client.calls("eval") + client.calls("evalsha")
+}
+
+/// Waits until the first node has had `count` more of them.
 #[track_caller]
 fn wait_extensions(fleet: &Fleet, count: u64) {
-    let mut client = fleet.servers()[0].client();
-    let mut requests = || client.calls("eval") + client.calls("evalsha");
-    let before = requests();
-    eventually("extensions", || requests() >= before + count);
+    let before = requests(fleet);
+    eventually("extensions", || requests(fleet) >= before + count);
 }
 
 #[track_caller]

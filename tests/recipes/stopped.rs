@@ -1,5 +1,7 @@
 //! We are stopped, killed or orphaned, and go on.
 
+use std::time::Instant;
+
 use rustix::process::Signal;
 
 use crate::harness::{
@@ -128,12 +130,6 @@ fn rule_35_run_that_wakes_up_too_late_kills_before_it_talks() {
     let mut run = run_for(&fleet, "1s")
         .args(["--no-guardian"])
         .command([child().as_os_str(), "signals".as_ref(), "none".as_ref()])
-        .exits(79)
-        .stdout("ready\n")
-        .stderr_like(
-            "redlock: 'k' has run out: the command gets KILL\n\
-             *redlock: exit 79: 'k' could not be extended in time\n",
-        )
         .start();
     run.wait_stdout("ready\n");
     stop(&run);
@@ -142,10 +138,9 @@ fn rule_35_run_that_wakes_up_too_late_kills_before_it_talks() {
         server.stop().unwrap();
     }
     run.signal(Signal::CONT);
-    let pid = run.pid();
     let outcome = run.output();
     let lines: Vec<&str> = outcome.stderr.lines().collect();
-    assert_eq!(outcome.end, End::Exit(79), "{pid:?}: {outcome}");
+    assert_eq!(outcome.end, End::Exit(79), "{outcome}");
     assert_eq!(outcome.stdout, "ready\n", "it got more than KILL: {outcome}");
     assert_eq!(
         lines.first(),
@@ -160,13 +155,21 @@ fn rule_35_run_that_wakes_up_too_late_kills_before_it_talks() {
 #[test]
 fn rules_35_and_40_run_that_wakes_up_in_time_extends_at_once() {
     let fleet = fleet(3);
-    let run = run_for(&fleet, "120s").command(["sleep", "60"]).start();
-    eventually("the lock", || fleet.holding("k").len() == 3);
+    let run = run_for(&fleet, "120s").shell("echo $$; exec sleep 60").start();
+    pids(&run, 1);
+    eventually("the lock on every node", || fleet.holding("k").len() == 3);
+    let start = Instant::now();
+    // What is left of the lock and its age from here: never more than the ttl, unless extended.
+    let whole = || {
+        let left = fleet.servers().iter().map(|server| server.client().pttl("k")).min().unwrap();
+        let age = i64::try_from(start.elapsed().as_millis()).unwrap();
+        (left, left + age)
+    };
     stop(&run);
-    let low = || fleet.servers().iter().map(|server| server.client().pttl("k")).min().unwrap();
-    eventually("a second of it is gone", || low() < 119_000);
+    eventually("a second of it is gone", || whole().0 < 119_000);
+    assert!(whole().1 <= 120_050, "{:?}", whole());
     run.signal(Signal::CONT);
-    eventually("all of it is back on every node", || low() > 119_200);
+    eventually("all of it is back on every node", || whole().1 > 120_500);
     run.signal(Signal::TERM);
     run.output();
 }

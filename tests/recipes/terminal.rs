@@ -13,7 +13,7 @@ use crate::harness::{
     state,
 };
 
-use super::{send, wait_dead};
+use super::{requests, send, wait_dead};
 
 const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -148,8 +148,12 @@ fn rule_40_ctrl_z_within_the_validity_continues() {
         for _ in 0..2 {
             terminal.types(SUSPEND).wait_for("Stopped");
             eventually("the stop", || state(command) == Some('T'));
+            let before = requests(&fleet);
             types_line(&mut terminal, "fg");
             eventually("the continuation", || state(command) != Some('T'));
+            // At once, 10 s before it is due. A ^Z that redlock sees together with this continue
+            // would be taken for the older of the two.
+            eventually("the extension", || requests(&fleet) > before);
         }
         terminal.types("hello\n").wait_for("READ=hello");
         types_line(&mut terminal, "echo status=$?");
@@ -162,12 +166,17 @@ fn rule_40_ctrl_z_within_the_validity_continues() {
 /// the message arrives.
 #[test]
 fn rule_21_tostop_stops_no_message() {
-    let fleet = fleet(1);
-    let line = "stty tostop; $RL run -k k -n --group own --max-runtime 100ms -- sleep 60 2>/dev/tty; \
-                echo status=$?";
-    let mut terminal = shell(&fleet, line);
-    terminal.wait_for("exit 124").wait_for("status=124");
-    assert_eq!(fleet.all_keys(), [""; 0]);
+    let run = "$RL run -k k -n --max-runtime 100ms";
+    for line in [
+        // A job in the background, and one that has given its terminal to the command.
+        format!("stty tostop; {run} -- sleep 60 & wait $!; echo status=$?"),
+        format!("stty tostop; {run} --group handover -- sleep 60; echo status=$?"),
+    ] {
+        let fleet = fleet(1);
+        let mut terminal = shell(&fleet, &line);
+        terminal.wait_for("exit 124").wait_for("status=124");
+        assert_eq!(fleet.all_keys(), [""; 0]);
+    }
 }
 
 /// Rule 48: exit 130 would let the loop go on.
