@@ -6,6 +6,10 @@ INSTALL ?= install
 DESTDIR ?=
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
+mandir ?= $(prefix)/share/man
+bashdir ?= $(prefix)/share/bash-completion/completions
+zshdir ?= $(prefix)/share/zsh/site-functions
+fishdir ?= $(prefix)/share/fish/vendor_completions.d
 target = $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: all setup build demo test trials bench lint install clean
@@ -44,6 +48,10 @@ lint:
 # Builds only when there is nothing to install, so that `sudo make install` needs no cargo.
 install: $(target)/release/redlock
 	$(INSTALL) -D -m 755 $< $(DESTDIR)$(bindir)/redlock
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(mandir)/man1 man/*.1
+	$(INSTALL) -D -m 644 completions/redlock.bash $(DESTDIR)$(bashdir)/redlock
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(zshdir) completions/_redlock
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(fishdir) completions/redlock.fish
 
 $(target)/release/redlock:
 	$(MAKE) build

@@ -14,6 +14,7 @@ mod conventions;
 mod cron;
 mod deploy;
 mod doctor;
+mod documents;
 mod exit_codes;
 mod faults;
 mod harness;
