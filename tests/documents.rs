@@ -68,3 +68,14 @@ fn every_page_says_what_every_option_does() {
         }
     }
 }
+
+#[test]
+fn readme_has_the_table_of_exit_codes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let ours = redlock::exit::TABLE.iter().filter(|row| row.code.number() != 0);
+    for row in ours {
+        let line = format!("| {} | {} |", row.code.number(), row.meaning);
+        assert!(readme.lines().any(|other| other.replace('`', "") == line), "{line}");
+    }
+}
