@@ -18,6 +18,7 @@ mod random;
 mod request;
 mod session;
 mod survey;
+mod terms;
 mod timing;
 mod token;
 mod views;
@@ -36,9 +37,8 @@ pub use request::{
     ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,
     Trouble,
 };
-pub use session::{
-    Action, Contract, Denial, Event, NodeView, Note, Patience, Session, Strategy, Verdict,
-};
+pub use session::Session;
 pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
+pub use terms::{Action, Contract, Denial, Event, NodeView, Note, Patience, Strategy, Verdict};
 pub use timing::{Limits, Timing, TimingError, Ttl};
 pub use token::Token;
