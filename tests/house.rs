@@ -24,7 +24,7 @@ const STAIRS: &[(&str, &str)] = &[("wake", "clock")];
 /// Words that belong to some files only: the word, where it may stand, and why.
 const PLACES: &[(&str, &[&str], &str)] = &[
     ("redis::", &["node/"], "redis is the nodes' codec"),
-    ("clap::", &["cli.rs"], "clap is what the user typed"),
+    ("clap::", &["cli/"], "clap is what the user typed"),
     ("println!", &["ui/"], "only ui prints"),
     ("print!", &["ui/"], "only ui prints"),
     ("eprintln!", &["ui/"], "only ui prints"),
@@ -293,7 +293,7 @@ fn arrow_against_the_drawing_is_found() {
         ("node/loop.rs", "use crate::{clock::Tick, run};", "node -> run"),
         ("commands/status.rs", "use crate::{run::{a, b}};", "commands -> run"),
         ("clock.rs", "pub use crate::exit::Exit;", "clock -> exit"),
-        ("cli.rs", "use crate::settings::Nodes;", "cli -> settings"),
+        ("cli/mod.rs", "use crate::settings::Nodes;", "cli -> settings"),
         ("run/mod.rs", "use crate::lib::x;", "run -> lib"),
     ] {
         assert_eq!(breaches(name, text), [no_arrow(1, arrow)], "{name}: {text}");
@@ -345,7 +345,7 @@ fn word_out_of_its_place_is_found() {
     }
     for (name, text) in [
         ("node/codec.rs", "use redis::Value;"),
-        ("cli.rs", "use clap::Parser;"),
+        ("cli/mod.rs", "use clap::Parser;"),
         ("child/x.rs", "unsafe { f() }"),
         ("settings/x.rs", "let hiredis::X = y; let unsafe_code = 1;"),
         ("settings/x.rs", "/* unsafe */ f('\"'); g('\\''); // println!\nlet x = r#\"unsafe \"\"#;"),
