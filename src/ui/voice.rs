@@ -201,19 +201,19 @@ impl Say for Voice {
         if self.is_live(&notice) {
             // Its end is announced as that of any other wait.
             self.heartbeat.get_or_insert((now, Duration::MAX));
-            return self.live.show(&self.subject.sentence(&notice, wall));
+            return self.live.show(&self.subject.sentence(&notice, wall), now);
         }
         self.remember(&notice, now);
         self.write(&notice, now, wall);
     }
 
     fn due(&self) -> Option<Tick> {
-        let (due, _) = self.heartbeat.filter(|_| self.told.is_some())?;
-        Some(due)
+        self.heartbeat_due().into_iter().chain(self.live.due()).min()
     }
 
     fn repeat(&mut self) {
         let now = BootClock.now();
+        self.live.tick(now);
         if let Some(notice) = self.repetition(now) {
             self.write(&notice, now, SystemTime::now());
         }
@@ -235,10 +235,14 @@ impl Voice {
         }
     }
 
+    fn heartbeat_due(&self) -> Option<Tick> {
+        self.heartbeat.filter(|_| self.told.is_some()).map(|(due, _)| due)
+    }
+
     /// What we wait for, once more, when its line is due.
     fn repetition(&self, now: Tick) -> Option<Notice> {
         let (mut note, at) =
-            self.told.clone().filter(|_| self.due().is_some_and(|due| now >= due))?;
+            self.told.clone().filter(|_| self.heartbeat_due().is_some_and(|due| now >= due))?;
         if let Note::Waiting(denial) | Note::Outage(denial) = &mut note {
             denial.waited = denial.waited.saturating_add(now.since(at));
         }
@@ -261,7 +265,7 @@ impl Voice {
                 write();
             }
             _ if lines.is_empty() => {}
-            _ => self.live.aside(write),
+            _ => self.live.aside(write, now),
         }
     }
 }
