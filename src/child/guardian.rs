@@ -21,7 +21,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     mm::{MapFlags, ProtFlags, mmap_anonymous},
     pipe::{PipeFlags, pipe_with},
-    process::{Pid, getpid, getppid, getsid},
+    process::{Pid, getpid, getppid},
 };
 
 use super::{
@@ -136,8 +136,10 @@ impl Guardian {
         self.pipe = None;
     }
 
-    /// Waits for its end, after [`Guardian::stand_down`], and reaps it.
+    /// Ends it, after [`Guardian::stand_down`], and reaps it. It has nothing left to do, and one
+    /// that somebody stopped would never end by itself.
     pub fn reap(self) {
+        let _ = sys::signal_process(self.pid, libc::SIGKILL);
         let _ = sys::wait(Whom::One(self.pid), libc::WEXITED | libc::__WALL);
     }
 
@@ -290,7 +292,7 @@ impl Watch<'_> {
         let all = proc::all();
         let leader = self.page.leader.load(SeqCst);
         let group = self.page.group.load(SeqCst);
-        let session = getsid(None).map_or(0, |sid| sid.as_raw_nonzero().get());
+        let session = sys::own_session();
         let redlock = self.redlock.as_raw_nonzero().get();
         // Its number is redlock's own only while we are its child.
         let parent_lives = getppid() == Some(self.redlock);

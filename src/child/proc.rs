@@ -4,7 +4,7 @@
 
 use std::{fs, io, io::Read};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::sys;
 
@@ -90,8 +90,18 @@ impl Stat {
     }
 }
 
-/// Every process of the machine (of our pid namespace).
+/// Whether /proc shows our pid namespace. Another one's (`unshare --pid` without a /proc of its own)
+/// has other processes under the same numbers, and must not be believed.
+fn is_ours() -> bool {
+    let me = getpid().as_raw_nonzero().to_string();
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == me.as_str())
+}
+
+/// Every process of the machine (of our pid namespace); none where /proc is another's.
 pub fn all() -> Vec<Stat> {
+    if !is_ours() {
+        return Vec::new();
+    }
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -105,6 +115,9 @@ pub fn all() -> Vec<Stat> {
 /// The children of all threads of `pid`, from the kernel's own list; `None` where the kernel has
 /// none (`CONFIG_PROC_CHILDREN`) or the process is gone.
 pub fn children(pid: Pid) -> Option<Vec<Pid>> {
+    if !is_ours() {
+        return None;
+    }
     let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).ok()?;
     let mut found = Vec::new();
     for task in tasks.flatten() {

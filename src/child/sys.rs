@@ -3,7 +3,7 @@
 
 use std::{io, mem::MaybeUninit, ptr};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 
 /// The process ids of this file as the system has them.
 fn raw(pid: Pid) -> libc::pid_t {
@@ -30,6 +30,23 @@ pub fn made(pid: libc::pid_t) -> io::Result<Pid> {
 pub fn signal_process(pid: Pid, signal: i32) -> io::Result<()> {
     // SAFETY: kill(2) takes two numbers and touches no memory of ours.
     check(unsafe { libc::kill(raw(pid), signal) })
+}
+
+/// The number of our session; 0 where its leader is outside our pid namespace.
+pub fn own_session() -> i32 {
+    // SAFETY: getsid(2) takes a number and touches no memory of ours.
+    unsafe { libc::getsid(0) }
+}
+
+/// Our process group, unless its leader is outside our pid namespace.
+pub fn own_group() -> Option<Pid> {
+    // SAFETY: getpgrp(2) takes nothing and touches no memory of ours.
+    Pid::from_raw(unsafe { libc::getpgrp() })
+}
+
+/// Whether we lead our session: then the terminal's hang-up reaches us alone.
+pub fn leads_session() -> bool {
+    own_session() == getpid().as_raw_nonzero().get()
 }
 
 /// Sends `signal` to every process of a group.

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::{
     fs::{Mode as FileMode, OFlags, open},
-    process::{Pid, getpgrp},
+    process::Pid,
     stdio::{stderr, stdin, stdout},
     termios::{tcgetpgrp, tcsetpgrp},
 };
@@ -68,7 +68,7 @@ impl Terminal {
     fn in_foreground() -> Option<Self> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let tty = open("/dev/tty", flags, FileMode::empty()).ok()?;
-        let ours = getpgrp();
+        let ours = super::sys::own_group()?;
         (tcgetpgrp(&tty).ok()? == ours).then_some(Self { tty, ours })
     }
 

@@ -312,7 +312,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                 // A continue takes a stop back that has not happened yet.
                 libc::SIGTSTP if continued => {}
                 _ => {
-                    let source = self.source(sender);
+                    let source = self.source(signal, sender);
                     self.tell(Input::Signal(signal, source));
                 }
             }
@@ -322,9 +322,13 @@ impl<'a, L: Lock> Shell<'a, L> {
         }
     }
 
-    fn source(&self, sender: Sender) -> Source {
+    fn source(&self, signal: i32, sender: Sender) -> Source {
         let Sender::Process(pid) = sender else {
-            return if sender == Sender::Kernel { Source::Kernel } else { Source::Other };
+            // A terminal's hang-up goes to the session's leader alone; the others hear of it when
+            // the leader dies, which waits for them.
+            let ours_alone = signal == libc::SIGHUP && child::leads_session();
+            let kernel = sender == Sender::Kernel && !ours_alone;
+            return if kernel { Source::Kernel } else { Source::Other };
         };
         let (Some(leader), Some(pid)) = (self.kit.tree.leader(), Pid::from_raw(pid)) else {
             return Source::Other;

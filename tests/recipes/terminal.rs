@@ -213,3 +213,21 @@ fn rule_50_closed_terminal_leaves_no_command_and_no_lock() {
         eventually("the lock is given back", || fleet.all_keys().is_empty());
     }
 }
+
+/// Rule 50, found by an attack: where redlock leads the session (`ssh -t host redlock run ...`) the
+/// kernel tells it alone that the terminal is gone, whatever group the command is in.
+#[test]
+fn rule_50_closed_terminal_of_a_session_that_we_lead_ends_the_command() {
+    for group in ["auto", "own", "handover"] {
+        let fleet = fleet(3);
+        let run =
+            [env!("CARGO_BIN_EXE_redlock"), "run", "-n", "-k", "k", "--ttl", "90s", "--group"];
+        let command = [group, "--", "sh", "-c", "echo pid=$$; exec sleep 60"];
+        let words: Vec<&str> = run.into_iter().chain(command).collect();
+        let mut terminal = terminal(&fleet, &words);
+        let command = number_after(&mut terminal, "pid=");
+        terminal.close();
+        wait_dead("the command", &[command]);
+        eventually("the lock is given back", || fleet.all_keys().is_empty());
+    }
+}

@@ -117,6 +117,17 @@ fn rule_36_frozen_guardian_judges_by_the_present_when_it_wakes() {
     assert_eq!(run.finish().code(), Some(6));
 }
 
+/// Found by an attack: the run waited for ever for the end of its guardian.
+#[test]
+fn rule_36_stopped_guardian_delays_no_end() {
+    let lock = Lock::new();
+    let run = lock.sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done; exit 4").start();
+    run.wait_for_output("ready");
+    send(run.guardian(), Signal::STOP);
+    lock.make("end");
+    assert_eq!(run.finish().code(), Some(4));
+}
+
 /// The second belt: without a guardian the direct child dies with us all the same.
 #[test]
 fn rule_37_command_dies_with_a_killed_run() {
