@@ -366,6 +366,22 @@ mod tests {
     }
 
     #[test]
+    fn flag_is_not_named_where_no_wait_would_help() {
+        let mut denial = denial();
+        for view in &mut denial.nodes {
+            if let NodeView::Held(obstacles) = view {
+                obstacles[0].expires_in = None;
+            }
+        }
+        let notice = Notice::Exit { code: 75, reason: Reason::Denied(denial) };
+        assert_eq!(
+            said(&mut voice(Tone::default()), &notice, 0).unwrap(),
+            "exit 75: 'K' is held by another client's value 'x' (without expiry: it does not free \
+             itself)"
+        );
+    }
+
+    #[test]
     fn success_is_silent_off_a_terminal_and_told_with_v() {
         let extended = Notice::Note(Note::Extended { nodes: 3 });
         let failed = Notice::Note(Note::ExtensionFailed { nodes: 1 });

@@ -169,7 +169,7 @@ impl Subject {
         if denial.waited >= Duration::from_secs(1) {
             text.push_str("; gave up after ");
             text.push_str(&show(denial.waited));
-        } else if busy {
+        } else if busy && frees_itself(denial) {
             text.push_str("; to wait for it: --wait 10m");
         }
         if denial.verdict == Verdict::Unavailable
@@ -216,6 +216,15 @@ impl Subject {
 /// Whether somebody else has the lock, or nobody a quorum.
 pub(super) fn is_busy(denial: &Denial) -> bool {
     matches!(denial.verdict, Verdict::Held | Verdict::Contended)
+}
+
+/// Whether waiting can help: everything that stands in the way has an expiry.
+fn frees_itself(denial: &Denial) -> bool {
+    let stays = |view: &NodeView| match view {
+        NodeView::Held(obstacles) => obstacles.iter().any(|o| o.expires_in.is_none()),
+        _ => false,
+    };
+    !denial.nodes.iter().any(stays)
 }
 
 /// A signal's name without its SIG.

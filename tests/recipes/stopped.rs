@@ -228,3 +228,36 @@ fn rule_42_tstp_stops_both_and_cont_continues_both() {
     run.signal(Signal::TERM);
     assert_eq!(run.output().end, End::Signal(15));
 }
+
+/// Found by an attack: in a pid namespace the session's leader has no number, and a guardian that
+/// took it for one died when it was needed.
+#[test]
+fn rule_36_guardian_in_a_pid_namespace_ends_the_tree_of_a_stopped_run() {
+    let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let attempt = std::process::Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
+    if !attempt.is_ok_and(|status| status.success()) {
+        crate::skip!("this machine has no unshare");
+    }
+    let fleet = fleet(3);
+    let (mark, value) = mark();
+    let mut run = run_for(&fleet, "2s")
+        .under(unshare)
+        .env("REDLOCK_TEST_MARK", &value)
+        .shell("setsid sleep 60 & echo ready; exec sleep 60")
+        .start();
+    run.wait_stdout("ready\n");
+    let named = |name: &str| {
+        let is = |pid: &rustix::process::Pid| {
+            let comm = format!("/proc/{}/comm", pid.as_raw_nonzero());
+            std::fs::read_to_string(comm).is_ok_and(|comm| comm.trim() == name)
+        };
+        processes_with(&mark).into_iter().filter(is).collect::<Vec<_>>()
+    };
+    eventually("both sleeps run", || named("sleep").len() == 2);
+    let redlock = named("redlock");
+    assert_eq!(redlock.len(), 1);
+    send(redlock[0], Signal::STOP);
+    eventually("the tree is dead", || named("sleep").is_empty());
+    send(redlock[0], Signal::KILL);
+    run.output();
+}
