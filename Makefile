@@ -28,6 +28,7 @@ test: setup
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor
 	$(CARGO) bench --locked --bench whole
+	$(CARGO) bench --locked --bench latency
 
 lint:
 	$(CARGO) fmt --check

@@ -52,7 +52,7 @@ const IMPURE: &[&str] = &[
 ];
 
 /// Where [`IMPURE`] holds.
-const PURE: &[&str] = &["protocol/", "run/machine.rs"];
+const PURE: &[&str] = &["protocol/", "run/machine"];
 
 /// A broken rule.
 #[derive(Debug, PartialEq, Eq)]

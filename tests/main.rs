@@ -19,3 +19,4 @@ mod sandbox;
 mod scripts;
 mod sim;
 mod stress;
+mod supervision;

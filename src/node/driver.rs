@@ -13,6 +13,10 @@ pub trait Driver: Send + 'static {
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick);
     /// The [`Driver::deadline`] was reached, or the clock may have jumped.
     fn wake(&mut self, now: Tick);
+    /// This process was stopped for a while.
+    fn resume(&mut self, now: Tick) {
+        self.wake(now);
+    }
     /// Come to an end, which is [`crate::protocol::Event::Settled`].
     fn stop(&mut self, now: Tick);
     /// When [`Driver::wake`] is due.
@@ -32,6 +36,10 @@ impl Driver for Session {
 
     fn wake(&mut self, now: Tick) {
         self.wake(now);
+    }
+
+    fn resume(&mut self, now: Tick) {
+        self.resume(now);
     }
 
     fn stop(&mut self, now: Tick) {

@@ -27,8 +27,8 @@ pub enum Command {
     Start,
     /// Stop it: give up or release.
     Stop,
-    /// Compare the clock: this process may have been stopped.
-    Wake,
+    /// This process was stopped for a while.
+    Resume,
 }
 
 /// How much is read at once: more than any answer of ours on one key.
@@ -205,7 +205,7 @@ impl<D: Driver> EventLoop<D> {
                     self.leave = Leave::Taken;
                     self.driver.stop(now);
                 }
-                Ok(Command::Wake) => self.driver.wake(now),
+                Ok(Command::Resume) => self.driver.resume(now),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     if self.leave == Leave::Missed {

@@ -59,9 +59,9 @@ impl Nodes {
         self.commands.send(Command::Stop);
     }
 
-    /// Makes the machine compare the clock, after this process was stopped for a while.
-    pub fn wake(&self) {
-        self.commands.send(Command::Wake);
+    /// Makes the machine compare the clock and extend, after this process was stopped for a while.
+    pub fn resume(&self) {
+        self.commands.send(Command::Resume);
     }
 }
 

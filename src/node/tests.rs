@@ -137,7 +137,7 @@ impl Rig {
     }
 
     fn next_act(&self) {
-        self.nodes.as_ref().unwrap().wake();
+        self.nodes.as_ref().unwrap().resume();
     }
 
     /// What happens next.

@@ -80,7 +80,8 @@ impl Hold {
         let mut seats = vec![Seat::default(); links.nodes().count()];
         for (node, seat) in links.nodes().zip(&mut seats) {
             seat.due = links.owes(node, Ask::Acquire(token));
-            seat.gone = matches!(views.of(node), NodeView::Held(_) | NodeView::Free);
+            // While it owes an answer, what it said in a round before proves nothing.
+            seat.gone = !seat.due && matches!(views.of(node), NodeView::Held(_) | NodeView::Free);
             seat.confirmed = matches!(views.of(node), NodeView::Ours);
             if matches!(views.of(node), NodeView::Refused(_) | NodeView::Troubled(_)) {
                 seat.retry = Some(now.after(timing.retry));
@@ -99,6 +100,11 @@ impl Hold {
             validity,
             over: false,
         }
+    }
+
+    /// Something may have happened to the lock: ask all nodes now.
+    pub fn hurry(&mut self, now: Tick) {
+        self.next = self.next.min(now);
     }
 
     /// The token of the lock.

@@ -266,6 +266,14 @@ impl Session {
         }
     }
 
+    /// This process was stopped for a while: the lock is extended at once, whenever it was due.
+    pub fn resume(&mut self, now: Tick) {
+        if let Phase::Holding(hold) = &mut self.phase {
+            hold.hurry(now);
+        }
+        self.wake(now);
+    }
+
     /// The owner wants to end it: gives the attempt up, or releases the lock. Ends in
     /// [`Event::Settled`].
     pub fn stop(&mut self, now: Tick) {

@@ -193,7 +193,8 @@ mod tests {
             assert_eq!(round(t.node_timeout), node, "node-timeout of {ttl}");
             assert_eq!(round(t.grace), grace, "grace of {ttl}");
             assert_eq!(round(t.margin), margin, "margin of {ttl}");
-            assert_eq!(round(t.ttl - t.drift - t.grace - t.margin), t1, "T1 of {ttl}");
+            let before_term = t.drift + t.grace + t.margin;
+            assert_eq!(round(t.ttl.checked_sub(before_term).unwrap()), t1, "T1 of {ttl}");
         }
     }
 
@@ -235,7 +236,7 @@ mod tests {
         #[test]
         fn every_allowed_ttl_has_a_working_chain(ms in 100_u64..86_400_000) {
             let t = timing(ms);
-            proptest::prop_assert!(t.ttl / 3 + t.node_timeout < t.ttl - t.drift - t.reserve());
+            proptest::prop_assert!(t.ttl / 3 + t.node_timeout + t.drift + t.reserve() < t.ttl);
             proptest::prop_assert!(t.every < t.ttl && t.retry <= t.every);
         }
     }

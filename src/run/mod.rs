@@ -26,7 +26,7 @@ impl Lock for Nodes {
     }
 
     fn extend(&mut self) {
-        self.wake();
+        self.resume();
     }
 }
 

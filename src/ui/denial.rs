@@ -85,14 +85,14 @@ fn describe(occupant: &Occupant, expires: Option<Duration>, now: SystemTime) -> 
     };
     match occupant {
         Occupant::Type(name) => format!("a {name} of another program ({ends})"),
-        Occupant::Value(value) => match Holder::of_value(value) {
-            Some(holder) => person(&holder, expires, &ends, now),
-            None => {
-                let text = String::from_utf8_lossy(value);
-                let short: String = text.chars().take(40).collect();
-                format!("another client's value '{short}' ({ends})")
+        Occupant::Value(value) => {
+            if let Some(holder) = Holder::of_value(value) {
+                return person(&holder, expires, &ends, now);
             }
-        },
+            let text = String::from_utf8_lossy(value);
+            let short: String = text.chars().take(40).collect();
+            format!("another client's value '{short}' ({ends})")
+        }
     }
 }
 
@@ -185,8 +185,8 @@ mod tests {
         }])
     }
 
-    fn denial(verdict: Verdict, nodes: [NodeView; 3]) -> Denial {
-        Denial { verdict, nodes: nodes.to_vec(), waited: Duration::ZERO }
+    fn denial(verdict: Verdict, nodes: impl Into<Vec<NodeView>>) -> Denial {
+        Denial { verdict, nodes: nodes.into(), waited: Duration::ZERO }
     }
 
     fn ours() -> Vec<u8> {

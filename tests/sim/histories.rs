@@ -259,12 +259,12 @@ mod tests {
 
     #[test]
     fn crowd_runs_one_after_the_other() {
-        hold(500, &crowd, &session);
+        hold(400, &crowd, &session);
     }
 
     #[test]
     fn crowd_with_several_keys_runs_without_overlap() {
-        hold(500, &crowd_with_several_keys, &session);
+        hold(300, &crowd_with_several_keys, &session);
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn lock_that_was_deleted_on_a_quorum_is_reported_as_lost() {
-        hold(500, &emptied, &session);
+        hold(300, &emptied, &session);
     }
 
     #[test]

@@ -93,6 +93,7 @@ struct Stage<'a> {
     unanswered: VecDeque<(ConnId, Request)>,
     outcome: Option<Outcome>,
     settled: bool,
+    lost: bool,
 }
 
 /// Between any two events.
@@ -111,7 +112,8 @@ impl<'a> Stage<'a> {
         });
         let now = Tick::from_boot(Duration::from_secs(1));
         let unanswered = VecDeque::new();
-        let mut stage = Self { nodes, session, now, unanswered, outcome: None, settled: false };
+        let mut stage =
+            Self { nodes, session, now, unanswered, outcome: None, settled: false, lost: false };
         stage.session.start(now);
         stage.act();
         stage
@@ -140,7 +142,8 @@ impl<'a> Stage<'a> {
             Event::Acquired { .. } => Outcome::Acquired,
             Event::Denied(denial) => Outcome::Denied(denial.verdict),
             Event::Settled { .. } => return self.settled = true,
-            Event::Validity(_) | Event::Lost(_) | Event::Note(_) => return,
+            Event::Lost(_) => return self.lost = true,
+            Event::Validity(_) | Event::Note(_) => return,
         };
         assert_eq!(self.outcome, None, "a second outcome after {outcome:?}");
         self.outcome = Some(outcome);
@@ -175,6 +178,22 @@ impl<'a> Stage<'a> {
                     self.act();
                 }
             }
+        }
+    }
+
+    /// Lets time pass until something new was asked of `node`, and answers it with `reply`.
+    fn feed(&mut self, node: usize, reply: Reply) {
+        let asks = |(conn, _): &(ConnId, Request)| conn.node.get() == node;
+        while !self.unanswered.iter().any(asks) {
+            self.now = self.session.deadline().unwrap_or(self.now).max(self.now);
+            self.session.wake(self.now);
+            self.act();
+        }
+        if let Some(at) = self.unanswered.iter().position(asks)
+            && let Some((conn, _)) = self.unanswered.remove(at)
+        {
+            self.session.handle(conn, LinkEvent::Replied(reply), self.now);
+            self.act();
         }
     }
 
@@ -290,4 +309,17 @@ fn verdict_of_every_combination_is_true_in_the_end() {
             }
         }
     }
+}
+
+#[test]
+fn node_that_was_asked_again_is_not_given_up_for_what_it_said_before() {
+    // The owner of the first node asks the other two again. One of them makes the quorum; the other
+    // leaves that unanswered, and what it said in the round before proves nothing any more.
+    let nodes = [Node::Free, Node::HeldByA, Node::HeldByB];
+    let mut stage = Stage::new(&nodes, Strategy::Concurrent);
+    (0..3).for_each(|node| stage.answer(node));
+    stage.feed(1, Reply::Done);
+    assert_eq!(stage.outcome, Some(Outcome::Acquired));
+    stage.feed(0, Reply::Absent);
+    assert!(!stage.lost);
 }

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use rustix::process::Signal;
 
-use crate::support::{Lock, alive, send, wait_for};
+use super::support::{Lock, alive, send, wait_for};
 
 /// The pids are in `leader` and `escaped`.
 const TREE: &str = "echo $$ >$D/leader; \
@@ -37,6 +37,22 @@ fn rule_36_stopped_run_loses_its_whole_tree_before_the_validity_ends() {
     assert_eq!(run.finish().code(), Some(79));
 }
 
+/// The guardian has nothing to wake for while the lock is waited for, so it must be woken.
+#[test]
+fn rule_36_stop_after_a_long_wait_for_the_lock_is_noticed_too() {
+    let lock = Lock::new();
+    lock.make("slow");
+    let run = lock.sh(TREE).opt("ttl=1s").start();
+    run.guardian();
+    std::thread::sleep(Duration::from_millis(300));
+    lock.remove("slow");
+    let pids = [lock.number("leader"), lock.number("escaped")];
+    run.send(Signal::STOP);
+    wait_for("the end of the tree", || dead(&pids));
+    run.send(Signal::CONT);
+    assert_eq!(run.finish().code(), Some(79));
+}
+
 #[test]
 fn rule_36_nested_runs_die_with_the_outer_one() {
     let lock = Lock::new();
@@ -46,10 +62,7 @@ fn rule_36_nested_runs_die_with_the_outer_one() {
     let run = lock.run(&words).opt("ttl=30s").start();
     let pids = [lock.number("leader"), lock.number("escaped")];
     let outer = fs::read_to_string(format!("/proc/{}/environ", pids[1])).unwrap();
-    let runs = outer
-        .split('\0')
-        .find(|v| v.starts_with("REDLOCK_RUN="))
-        .unwrap();
+    let runs = outer.split('\0').find(|v| v.starts_with("REDLOCK_RUN=")).unwrap();
     assert_eq!(runs.split(' ').count(), 2, "{runs}");
     run.send(Signal::KILL);
     wait_for("the end of the tree", || dead(&pids));
@@ -58,16 +71,12 @@ fn rule_36_nested_runs_die_with_the_outer_one() {
 #[test]
 fn rule_36_guardian_is_unseen_by_the_command_and_by_signals_to_the_group() {
     let lock = Lock::new();
-    let run = lock
-        .sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done")
-        .start();
+    let run = lock.sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done").start();
     run.wait_for_output("ready");
     let guardian = run.guardian();
     let status = fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
     assert!(status.contains("SigBlk:\tfffffffe7ffbfeff"), "{status}");
-    let fds = fs::read_dir(format!("/proc/{guardian}/fd"))
-        .unwrap()
-        .count();
+    let fds = fs::read_dir(format!("/proc/{guardian}/fd")).unwrap().count();
     assert_eq!(fds, 2, "its pipe and its timer");
     let stat = fs::read_to_string(format!("/proc/{guardian}/stat")).unwrap();
     let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap();
@@ -81,14 +90,10 @@ fn rule_36_guardian_is_unseen_by_the_command_and_by_signals_to_the_group() {
 #[test]
 fn rule_36_death_of_the_guardian_is_one_warning() {
     let lock = Lock::new();
-    let run = lock
-        .sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done; exit 6")
-        .start();
+    let run = lock.sh("echo ready; while [ ! -e $D/end ]; do sleep .01; done; exit 6").start();
     run.wait_for_output("ready");
     send(run.guardian(), Signal::KILL);
-    wait_for("the warning", || {
-        run.stderr().contains("GuardianDied").then_some(())
-    });
+    wait_for("the warning", || run.stderr().contains("GuardianDied").then_some(()));
     lock.make("end");
     let done = run.finish();
     assert_eq!(done.code(), Some(6));
@@ -126,10 +131,8 @@ fn rule_37_command_dies_with_a_killed_run() {
 #[test]
 fn rule_39_death_of_the_parent_ends_the_command() {
     let lock = Lock::new();
-    let words = lock.words(
-        &["ttl=30s", "die-with-parent"],
-        &["sh", "-c", "echo $$ >$D/leader; exec sleep 60"],
-    );
+    let words = lock
+        .words(&["ttl=30s", "die-with-parent"], &["sh", "-c", "echo $$ >$D/leader; exec sleep 60"]);
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let mut parent = std::process::Command::new("setsid")
         .args(["bash", "-c", &format!("{}; :", quoted.join(" "))])
@@ -149,43 +152,31 @@ fn older_children_are_neither_signalled_nor_waited_for() {
     let lock = Lock::new();
     let run = lock
         .sh("echo $$ >$D/leader; while :; do sleep .01; done")
-        .under(&[
-            "sh",
-            "-c",
-            "sleep 600 & echo $! >$D/older; exec \"$@\"",
-            "sh",
-        ])
+        .under(&["sh", "-c", "sleep 600 & echo $! >$D/older; exec \"$@\"", "sh"])
         .opt("ttl=30s")
         .start();
     let (leader, older) = (lock.number("leader"), lock.number("older"));
     lock.make("stolen");
     wait_for("the end of the command", || dead(&[leader]));
-    assert_eq!(
-        run.finish().code(),
-        Some(79),
-        "not held up by the older child"
-    );
+    assert_eq!(run.finish().code(), Some(79), "not held up by the older child");
     assert!(alive(older));
     send(older, Signal::KILL);
 }
 
 #[test]
-fn older_children_survive_a_killed_run_too() {
-    let lock = Lock::new();
-    let run = lock
-        .sh("echo $$ >$D/leader; while :; do sleep .01; done")
-        .under(&[
-            "sh",
-            "-c",
-            "sleep 600 & echo $! >$D/older; exec \"$@\"",
-            "sh",
-        ])
-        .opt("ttl=30s")
-        .start();
-    let (leader, older) = (lock.number("leader"), lock.number("older"));
-    let guardian = run.guardian();
-    run.send(Signal::KILL);
-    wait_for("the end of both", || dead(&[leader, guardian]));
-    assert!(alive(older));
-    send(older, Signal::KILL);
+fn older_children_survive_a_killed_or_stopped_run_too() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let lock = Lock::new();
+        let run = lock
+            .sh("echo $$ >$D/leader; while :; do sleep .01; done")
+            .under(&["sh", "-c", "sleep 600 & echo $! >$D/older; exec \"$@\"", "sh"])
+            .opt("ttl=500ms")
+            .start();
+        let (leader, older) = (lock.number("leader"), lock.number("older"));
+        run.send(signal);
+        wait_for("the end of the command", || dead(&[leader]));
+        drop(run);
+        assert!(alive(older));
+        send(older, Signal::KILL);
+    }
 }

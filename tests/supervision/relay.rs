@@ -2,14 +2,15 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Lock, Running, alive, send, stopped, wait_for};
+use super::support::{Lock, Running, alive, send, stopped, wait_for};
 
 /// A run of the child that reports its signals, ready for them.
 fn reporter(lock: &Lock, options: &[&str]) -> Running {
-    let builder = options.iter().fold(
-        lock.sh("echo $$ >$D/pid; exec $SIGCOUNT $D/end"),
-        |builder, option| builder.opt(option),
-    );
+    let builder = options
+        .iter()
+        .fold(lock.sh("echo $$ >$D/pid; exec $SIGCOUNT $D/end"), |builder, option| {
+            builder.opt(option)
+        });
     let run = builder.start();
     run.wait_for_output("ready");
     run
@@ -65,10 +66,8 @@ fn rule_23_window_changes_reach_an_own_group_only() {
 fn rule_24_signal_to_the_commands_own_group_stays_there() {
     let lock = Lock::new();
     let run = lock
-        .sh(
-            "$SIGCOUNT $D/end & trap '' INT; while [ ! -e $D/go ]; do sleep .01; done; \
-             kill -INT 0; echo sent; wait",
-        )
+        .sh("$SIGCOUNT $D/end & trap '' INT; while [ ! -e $D/go ]; do sleep .01; done; \
+             kill -INT 0; echo sent; wait")
         .start();
     run.wait_for_output("ready");
     lock.make("go");
@@ -83,10 +82,8 @@ fn rule_24_signal_to_the_commands_own_group_stays_there() {
 fn rule_24_member_that_signals_us_does_not_get_it_back() {
     let lock = Lock::new();
     let run = lock
-        .sh(
-            "$SIGCOUNT $D/end & trap '' INT; while [ ! -e $D/go ]; do sleep .01; done; \
-             kill -INT $PPID; echo sent; wait",
-        )
+        .sh("$SIGCOUNT $D/end & trap '' INT; while [ ! -e $D/go ]; do sleep .01; done; \
+             kill -INT $PPID; echo sent; wait")
         .start();
     run.wait_for_output("ready");
     lock.make("go");
@@ -116,10 +113,8 @@ fn rule_26_signal_to_the_whole_group_changes_nothing_for_us() {
 fn rule_28_lock_is_held_while_the_command_cleans_up() {
     let lock = Lock::new();
     let run = lock
-        .sh(
-            "trap 'echo cleaning; while [ ! -e $D/clean ]; do sleep .01; done; exit 5' TERM; \
-             echo ready; while :; do sleep .01; done",
-        )
+        .sh("trap 'echo cleaning; while [ ! -e $D/clean ]; do sleep .01; done; exit 5' TERM; \
+             echo ready; while :; do sleep .01; done")
         .opt("ttl=500ms")
         .start();
     run.wait_for_output("ready");
@@ -148,16 +143,11 @@ fn kill_after_ends_a_command_that_defies_term() {
 #[test]
 fn rule_42_tstp_stops_both_and_cont_continues_both() {
     let lock = Lock::new();
-    let run = lock
-        .sh("echo $$ >$D/pid; exec $SIGCOUNT $D/end")
-        .opt("ttl=30s")
-        .start();
+    let run = lock.sh("echo $$ >$D/pid; exec $SIGCOUNT $D/end").opt("ttl=30s").start();
     run.wait_for_output("ready");
     let command = lock.number("pid");
     run.send(Signal::TSTP);
-    wait_for("both to stop", || {
-        (stopped(run.pid()) && stopped(command)).then_some(())
-    });
+    wait_for("both to stop", || (stopped(run.pid()) && stopped(command)).then_some(()));
     run.send(Signal::CONT);
     wait_for("both to run", || {
         (!stopped(run.pid()) && alive(command) && !stopped(command)).then_some(())
@@ -169,31 +159,17 @@ fn rule_42_tstp_stops_both_and_cont_continues_both() {
 #[test]
 fn rule_22_stopped_command_is_killed_with_a_line() {
     let lock = Lock::new();
-    let done = lock
-        .sh("kill -STOP $$")
-        .opt("ttl=300ms")
-        .opt("max-stopped=700ms")
-        .finish();
+    let done = lock.sh("kill -STOP $$").opt("ttl=300ms").opt("max-stopped=700ms").finish();
     assert_eq!(done.code(), Some(137));
-    assert!(
-        done.stderr.contains("Stopped { signal: 19"),
-        "{}",
-        done.stderr
-    );
+    assert!(done.stderr.contains("Stopped { signal: 19"), "{}", done.stderr);
     assert!(done.stderr.lines().last().unwrap().contains("MaxStopped"));
 }
 
 #[test]
 fn rule_29_signals_at_any_moment_hit_nobody_else() {
     let lock = Lock::new();
-    let mut sentinels: Vec<_> = (0..8)
-        .map(|_| {
-            std::process::Command::new("sleep")
-                .arg("600")
-                .spawn()
-                .unwrap()
-        })
-        .collect();
+    let mut sentinels: Vec<_> =
+        (0..8).map(|_| std::process::Command::new("sleep").arg("600").spawn().unwrap()).collect();
     for round in 0..60_u64 {
         let run = lock.run(&["true"]).start();
         let pid = run.pid();
@@ -202,10 +178,7 @@ fn rule_29_signals_at_any_moment_hit_nobody_else() {
             send(pid, Signal::TERM);
         }
         let done = run.finish();
-        assert!(
-            done.code() == Some(0) || done.signal() == Some(libc::SIGTERM),
-            "{done:?}"
-        );
+        assert!(done.code() == Some(0) || done.signal() == Some(libc::SIGTERM), "{done:?}");
         assert!(!lock.held());
     }
     for sentinel in &mut sentinels {

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Lock, bit, input, status_field, wait_for};
+use super::support::{Lock, Running, bit, input, status_field, wait_for};
 
 /// Without the real-time signals, of which env(1) cannot reset all that a test's caller may ignore.
 fn named(set: u64) -> u64 {
@@ -12,13 +12,8 @@ fn named(set: u64) -> u64 {
 #[test]
 fn rule_1_arguments_pass_byte_for_byte_without_a_shell() {
     let lock = Lock::new();
-    let done = lock
-        .run(&["printf", "%s|", "a b", "$x", "", "'\""])
-        .finish();
-    assert_eq!(
-        (done.code(), done.stdout.as_str()),
-        (Some(0), "a b|$x||'\"|")
-    );
+    let done = lock.run(&["printf", "%s|", "a b", "$x", "", "'\""]).finish();
+    assert_eq!((done.code(), done.stdout.as_str()), (Some(0), "a b|$x||'\"|"));
 }
 
 #[test]
@@ -38,19 +33,12 @@ fn rule_2_ignored_sigchld_does_not_lose_the_status() {
 fn rule_3_blocked_term_reaches_us_and_stays_blocked_for_the_command() {
     let lock = Lock::new();
     let run = lock
-        .run(&[
-            "bash",
-            "-c",
-            "grep SigBlk /proc/self/status; echo ready; exec sleep 60",
-        ])
+        .run(&["bash", "-c", "grep SigBlk /proc/self/status; echo ready; exec sleep 60"])
         .under(&["env", "--block-signal=TERM"])
         .opt("kill-after=100ms")
         .start();
     run.wait_for_output("ready");
-    assert_ne!(
-        status_field(&run.stdout(), "SigBlk") & bit(libc::SIGTERM),
-        0
-    );
+    assert_ne!(status_field(&run.stdout(), "SigBlk") & bit(libc::SIGTERM), 0);
     run.send(Signal::TERM);
     assert_eq!(run.finish().signal(), Some(libc::SIGKILL));
 }
@@ -59,16 +47,9 @@ fn rule_3_blocked_term_reaches_us_and_stays_blocked_for_the_command() {
 fn rule_3_and_21_command_finds_clean_masks_and_dispositions() {
     let lock = Lock::new();
     for group in ["own", "shared"] {
-        let done = lock
-            .run(&["cat", "/proc/self/status"])
-            .opt(&format!("group={group}"))
-            .finish();
+        let done = lock.run(&["cat", "/proc/self/status"]).opt(&format!("group={group}")).finish();
         for field in ["SigBlk", "SigIgn", "SigCgt"] {
-            assert_eq!(
-                named(status_field(&done.stdout, field)),
-                0,
-                "{field} {group}"
-            );
+            assert_eq!(named(status_field(&done.stdout, field)), 0, "{field} {group}");
         }
     }
 }
@@ -86,29 +67,28 @@ fn rule_4_inherited_ignore_is_respected() {
     run.send(Signal::HUP);
     run.send(Signal::INT);
     run.send(Signal::TERM);
-    assert_eq!(
-        run.finish().signal(),
-        Some(libc::SIGTERM),
-        "not of HUP or INT"
-    );
+    assert_eq!(run.finish().signal(), Some(libc::SIGTERM), "not of HUP or INT");
+}
+
+#[test]
+fn rule_4_ignored_signal_does_not_end_the_wait_either() {
+    let lock = Lock::new();
+    lock.make("slow");
+    let run = lock.sh("exit 7").under(&["env", "--ignore-signal=HUP"]).start();
+    wait_for_handlers(&run);
+    run.send(Signal::HUP);
+    lock.remove("slow");
+    assert_eq!(run.finish().code(), Some(7));
 }
 
 #[test]
 fn rule_5_sigpipe_is_as_our_caller_left_it() {
     let lock = Lock::new();
     let done = lock.sh("yes | head -1; :").finish();
-    assert_eq!(
-        (done.stdout.as_str(), done.stderr.contains("roken")),
-        ("y\n", false)
-    );
-    let done = lock
-        .sh("grep SigIgn /proc/self/status")
-        .under(&["env", "--ignore-signal=PIPE"])
-        .finish();
-    assert_eq!(
-        named(status_field(&done.stdout, "SigIgn")),
-        bit(libc::SIGPIPE)
-    );
+    assert_eq!((done.stdout.as_str(), done.stderr.contains("roken")), ("y\n", false));
+    let done =
+        lock.sh("grep SigIgn /proc/self/status").under(&["env", "--ignore-signal=PIPE"]).finish();
+    assert_eq!(named(status_field(&done.stdout, "SigIgn")), bit(libc::SIGPIPE));
 }
 
 /// Rule 6: every failure leaves the lock alone and is 125, or the loader's own.
@@ -167,15 +147,20 @@ fn rule_8_closed_standard_descriptors_stay_closed() {
     let lock = Lock::new();
     let closed = |what: &str, fd: &str| {
         let script = format!("[ -e /proc/self/fd/{fd} ]");
-        lock.sh(&script)
-            .under(&["sh", "-c", &format!("exec \"$@\" {what}"), "sh"])
-            .finish()
-            .code()
+        lock.sh(&script).under(&["sh", "-c", &format!("exec \"$@\" {what}"), "sh"]).finish().code()
     };
     assert_eq!(closed("<&-", "0"), Some(1));
     assert_eq!(closed(">&-", "1"), Some(1));
     assert_eq!(closed("2>&-", "2"), Some(1));
     assert_eq!(closed("", "0"), Some(0));
+}
+
+/// SIGCHLD is the last one that gets a handler.
+fn wait_for_handlers(run: &Running) {
+    wait_for("the handlers", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", run.pid())).ok()?;
+        (status_field(&status, "SigCgt") & bit(libc::SIGCHLD) != 0).then_some(())
+    });
 }
 
 #[test]
@@ -184,12 +169,7 @@ fn rule_9_signals_end_the_wait_for_the_lock() {
         let lock = Lock::new();
         lock.make("slow");
         let run = lock.sh("touch $D/ran").start();
-        run.guardian();
-        // The handlers are there when the mask is open and TERM is caught.
-        wait_for("the handlers", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", run.pid())).ok()?;
-            (status_field(&status, "SigCgt") & bit(libc::SIGCHLD) != 0).then_some(())
-        });
+        wait_for_handlers(&run);
         run.send(signal);
         assert_eq!(run.finish().signal(), Some(signal.as_raw()));
         assert!(!lock.has("ran") && !lock.held());
@@ -213,21 +193,13 @@ fn rule_13_script_without_an_interpreter_runs() {
     std::fs::write(&script, "exit 7\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&script, mode).unwrap();
-    assert_eq!(
-        lock.run(&[script.to_str().unwrap()]).finish().code(),
-        Some(7)
-    );
+    assert_eq!(lock.run(&[script.to_str().unwrap()]).finish().code(), Some(7));
 }
 
 #[test]
 fn rule_14_what_cannot_be_executed_is_127_or_126_and_releases() {
     let lock = Lock::new();
-    for (program, code) in [
-        ("/no/such", 127),
-        ("no-such", 127),
-        ("/etc/passwd", 126),
-        ("/", 126),
-    ] {
+    for (program, code) in [("/no/such", 127), ("no-such", 127), ("/etc/passwd", 126), ("/", 126)] {
         let done = lock.run(&[program]).finish();
         assert_eq!(done.code(), Some(code), "{program}");
         assert!(lock.has("released") && !lock.held());
@@ -240,23 +212,10 @@ fn rule_14_what_cannot_be_executed_is_127_or_126_and_releases() {
 fn rule_16_environment_passes_and_names_the_lock() {
     let lock = Lock::new();
     let path = std::env::var("PATH").unwrap();
-    let done = lock
-        .run(&["env"])
-        .under(&["env", "-i", "A=1", &format!("PATH={path}")])
-        .finish();
-    let mut names: Vec<_> = done
-        .stdout
-        .lines()
-        .map(|l| l.split('=').next().unwrap())
-        .collect();
+    let done = lock.run(&["env"]).under(&["env", "-i", "A=1", &format!("PATH={path}")]).finish();
+    let mut names: Vec<_> = done.stdout.lines().map(|l| l.split('=').next().unwrap()).collect();
     names.sort_unstable();
-    let ours = [
-        "REDLOCK_HELD",
-        "REDLOCK_KEY",
-        "REDLOCK_RUN",
-        "REDLOCK_TOKEN",
-        "REDLOCK_TTL_MS",
-    ];
+    let ours = ["REDLOCK_HELD", "REDLOCK_KEY", "REDLOCK_RUN", "REDLOCK_TOKEN", "REDLOCK_TTL_MS"];
     assert_eq!(names, [&["A", "PATH"][..], &ours[..]].concat());
 }
 
@@ -269,17 +228,14 @@ fn rule_17_standard_input_is_the_commands() {
 
 #[test]
 fn rule_18_limits_stay() {
-    let lock = Lock::new();
-    let done = lock
-        .sh("ulimit -Sc; ulimit -Hc; umask; nice")
-        .under(&[
-            "sh",
-            "-c",
-            "ulimit -c 1000; umask 027; exec nice -n 3 \"$@\"",
-            "sh",
-        ])
-        .finish();
-    assert_eq!(done.stdout, "1000\n1000\n0027\n3\n");
+    const LOOK: &str = "ulimit -Sc; ulimit -Hc; umask; nice";
+    const CHANGE: [&str; 4] =
+        ["sh", "-c", "ulimit -c 1000; umask 027; exec nice -n 3 \"$@\"", "sh"];
+    let without =
+        std::process::Command::new(CHANGE[0]).args(&CHANGE[1..]).args(["sh", "-c", LOOK]).output();
+    let without = String::from_utf8(without.unwrap().stdout).unwrap();
+    assert!(without.starts_with("1000\n1000\n0027\n"), "{without}");
+    assert_eq!(Lock::new().sh(LOOK).under(&CHANGE).finish().stdout, without);
 }
 
 #[test]
@@ -288,13 +244,7 @@ fn rule_20_own_group_is_there_at_the_first_instruction() {
     let done = lock.sh("echo $$; ps -o pgid= -p $$").finish();
     let ids: Vec<&str> = done.stdout.split_whitespace().collect();
     assert_eq!(ids[0], ids[1]);
-    let done = lock
-        .sh("echo $PPID; ps -o pgid= -p $$")
-        .opt("group=shared")
-        .finish();
+    let done = lock.sh("echo $PPID; ps -o pgid= -p $$").opt("group=shared").finish();
     let ids: Vec<&str> = done.stdout.split_whitespace().collect();
-    assert_eq!(
-        ids[0], ids[1],
-        "the run leads the group that setsid(1) made"
-    );
+    assert_eq!(ids[0], ids[1], "the run leads the group that setsid(1) made");
 }

@@ -61,10 +61,7 @@ pub fn stopped(pid: i32) -> bool {
 
 /// A field of /proc/PID/status.
 pub fn status_field(text: &str, name: &str) -> u64 {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     u64::from_str_radix(line.trim_start_matches(':').trim(), 16).unwrap()
 }
 
@@ -84,9 +81,7 @@ pub struct Lock {
 
 impl Lock {
     pub fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        Self { dir: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -117,9 +112,7 @@ impl Lock {
     /// Waits for a number in a file, as shells write their pids.
     #[track_caller]
     pub fn number(&self, name: &str) -> i32 {
-        wait_for(name, || {
-            self.read(name).strip_suffix('\n')?.trim().parse().ok()
-        })
+        wait_for(name, || self.read(name).strip_suffix('\n')?.trim().parse().ok())
     }
 
     #[track_caller]
@@ -195,8 +188,7 @@ impl Builder<'_> {
 
     /// A program that sets something up and then executes the run in its place.
     pub fn under(mut self, words: &[&str]) -> Self {
-        self.wrapper
-            .extend(words.iter().map(|&word| word.to_owned()));
+        self.wrapper.extend(words.iter().map(|&word| word.to_owned()));
         self
     }
 
@@ -297,11 +289,7 @@ impl Running {
     #[track_caller]
     pub fn finish(mut self) -> Finished {
         let status = wait_for("the end", || self.child.try_wait().unwrap());
-        Finished {
-            status,
-            stdout: self.stdout(),
-            stderr: self.stderr(),
-        }
+        Finished { status, stdout: self.stdout(), stderr: self.stderr() }
     }
 }
 
@@ -352,11 +340,7 @@ impl Terminal {
             .stderr(slave())
             .spawn()
             .unwrap();
-        Self {
-            master,
-            shell,
-            seen: String::new(),
-        }
+        Self { master, shell, seen: String::new() }
     }
 
     pub fn write(&mut self, text: &str) {
@@ -392,10 +376,7 @@ impl Terminal {
     /// Reads what there is; false when the terminal is closed.
     fn read(&mut self) -> bool {
         let mut fds = [PollFd::new(&self.master, PollFlags::IN)];
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: 50_000_000,
-        };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
         if poll(&mut fds, Some(&timeout)).unwrap() == 0 {
             return true;
         }
@@ -403,8 +384,7 @@ impl Terminal {
         match rustix::io::read(&self.master, &mut buffer) {
             Ok(0) | Err(_) => false,
             Ok(length) => {
-                self.seen
-                    .push_str(&String::from_utf8_lossy(&buffer[..length]));
+                self.seen.push_str(&String::from_utf8_lossy(&buffer[..length]));
                 true
             }
         }

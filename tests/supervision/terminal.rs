@@ -1,6 +1,6 @@
 //! On a real terminal: ^C, ^Z and fg in a shared group and handed over.
 
-use crate::support::{Lock, Terminal, alive, stopped, wait_for};
+use super::support::{Lock, Terminal, alive, stopped, wait_for};
 
 #[test]
 fn rule_24_one_interrupt_reaches_the_command_once() {
@@ -29,7 +29,7 @@ fn rule_25_interrupt_by_kill_is_relayed_on_a_terminal_too() {
     terminal.line("sh -c 'echo $$ >$D/run; exec $RUN $D -- $SIGCOUNT $D/end'");
     terminal.wait_for("ready");
     let run = lock.number("run");
-    crate::support::send(run, rustix::process::Signal::INT);
+    super::support::send(run, rustix::process::Signal::INT);
     terminal.wait_for(&format!("got INT from {run}"));
     lock.make("end");
 }
@@ -103,12 +103,9 @@ fn rule_40_ctrl_z_and_fg_within_the_validity() {
 
 #[test]
 fn rule_40_ctrl_z_beyond_the_validity_is_79() {
-    for (group, guardian) in [
-        ("auto", "on"),
-        ("auto", "off"),
-        ("handover", "on"),
-        ("handover", "off"),
-    ] {
+    for (group, guardian) in
+        [("auto", "on"), ("auto", "off"), ("handover", "on"), ("handover", "off")]
+    {
         let lock = Lock::new();
         let mut terminal = Terminal::new(&lock);
         terminal.line(&format!(
@@ -118,9 +115,7 @@ fn rule_40_ctrl_z_beyond_the_validity_is_79() {
         let command = lock.number("pid");
         terminal.write("\x1a");
         terminal.wait_for("Stopped");
-        wait_for("the stop", || {
-            (stopped(command) || !alive(command)).then_some(())
-        });
+        wait_for("the stop", || (stopped(command) || !alive(command)).then_some(()));
         std::thread::sleep(std::time::Duration::from_millis(700));
         let before = lock.read("ticks").len();
         terminal.line("fg; echo status $?");
@@ -184,5 +179,18 @@ fn rule_50_closed_terminal_leaves_no_command_and_no_lock() {
         drop(terminal);
         wait_for("the end of the command", || (!alive(command)).then_some(()));
         lock.wait_for_file("released");
+    }
+}
+
+/// An interactive shell takes its terminal back by itself; a script does not.
+#[test]
+fn rule_41_script_has_the_terminal_again_afterwards() {
+    for command in ["true", "/no/such"] {
+        let lock = Lock::new();
+        let script = format!("$RUN $D group=handover -- {command}; read x; echo GOT=$x");
+        let mut terminal = Terminal::with(&lock, &["bash", "-c", &script]);
+        lock.wait_for_file("released");
+        terminal.write("hello\n");
+        terminal.wait_for("GOT=hello");
     }
 }

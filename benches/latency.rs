@@ -1,0 +1,131 @@
+//! How fast a command dies: from the moment at which a majority of the keys was replaced to the
+//! command's death (which waits for the next extension, so a third of the ttl at most), and from
+//! KILL to the reaped process, which is what the margin is for.
+//!
+//! `make bench` runs it. It is never a test: a number above its target is printed as `over`.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use redlock::commands::sandbox::servers::Fleet;
+
+const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
+const ROUNDS: u32 = 50;
+const TTL: Duration = Duration::from_millis(1500);
+/// An extension comes every third of the ttl; what follows may take this much.
+const AFTER_EXTENSION: Duration = Duration::from_millis(50);
+/// A command with this much memory takes longest to die.
+const HEAVY: usize = 256 << 20;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    match bench() {
+        Ok(text) => {
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench() -> Outcome<String> {
+    let fleet = Fleet::start(5)?;
+    let mut text =
+        format!("{ROUNDS} times each\n\n{:<40} {:>10} {:>10}\n", "", "median ms", "worst");
+    let loss = series(|round| loss_to_dead(&fleet, round))?;
+    let target = TTL / 3 + AFTER_EXTENSION;
+    let verdict = if loss.iter().all(|took| *took <= target) { "ok" } else { "over" };
+    line(&mut text, &format!("loss to dead, ttl {TTL:?}"), &loss)?;
+    writeln!(text, "{:<40} at most {target:?}   {verdict}", "")?;
+    line(&mut text, "KILL to reaped, sleep", &series(|_| kill_to_reaped(0))?)?;
+    line(&mut text, "KILL to reaped, 256 MiB", &series(|_| kill_to_reaped(HEAVY))?)?;
+    Ok(text)
+}
+
+fn series(mut one: impl FnMut(u32) -> Outcome<Duration>) -> Outcome<Vec<Duration>> {
+    let mut times = (0..ROUNDS).map(&mut one).collect::<Outcome<Vec<_>>>()?;
+    times.sort_unstable();
+    Ok(times)
+}
+
+fn line(text: &mut String, name: &str, times: &[Duration]) -> Outcome<()> {
+    let ms = |time: Option<&Duration>| time.map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0);
+    let (median, worst) = (ms(times.get(times.len() / 2)), ms(times.last()));
+    writeln!(text, "{name:<40} {median:>10.2} {worst:>10.2}")?;
+    Ok(())
+}
+
+/// Replaces the key on three of five nodes, at another point between two extensions in each round.
+fn loss_to_dead(fleet: &Fleet, round: u32) -> Outcome<Duration> {
+    let key = format!("loss{round}");
+    let mut run = Command::new(REDLOCK)
+        .args(["run", "--key", &key, "--ttl", &format!("{}ms", TTL.as_millis()), "--"])
+        .args(["sh", "-c", "echo $$; exec sleep 600"])
+        .env("REDLOCK_NODES", fleet.nodes())
+        .env("REDLOCK_RESTART_GUARD", "off")
+        .env("REDLOCK_CONFIG", "/dev/null")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut first = String::new();
+    BufReader::new(run.stdout.take().ok_or("no output")?).read_line(&mut first)?;
+    let command = first.trim();
+    let mut thieves = fleet.servers()[..3]
+        .iter()
+        .map(|server| TcpStream::connect(server.address()))
+        .collect::<io::Result<Vec<_>>>()?;
+    thread::sleep(TTL / 3 * (round % 10) / 10);
+    for thief in &mut thieves {
+        thief.write_all(format!("SET {key} thief\r\n").as_bytes())?;
+        thief.read_exact(&mut [0; 5])?;
+    }
+    let start = Instant::now();
+    while is_alive(command) {
+        thread::sleep(Duration::from_micros(200));
+    }
+    let took = start.elapsed();
+    let status = run.wait()?;
+    if status.code() == Some(79) { Ok(took) } else { Err(format!("ended with {status}").into()) }
+}
+
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Kills a process that holds this much memory: tail(1) keeps a line until it ends.
+fn kill_to_reaped(memory: usize) -> Outcome<Duration> {
+    let mut child = if memory == 0 {
+        Command::new("sleep").arg("600").spawn()?
+    } else {
+        let mut tail = Command::new("tail").stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        fill(&mut tail, memory)?;
+        tail
+    };
+    let start = Instant::now();
+    child.kill()?;
+    child.wait()?;
+    Ok(start.elapsed())
+}
+
+fn fill(tail: &mut Child, memory: usize) -> Outcome<()> {
+    // Kept open: at its end tail would print and exit.
+    let input = tail.stdin.as_mut().ok_or("no input")?;
+    let block = vec![b'x'; 1 << 16];
+    for _ in 0..memory / block.len() {
+        input.write_all(&block)?;
+    }
+    Ok(())
+}
