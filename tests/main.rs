@@ -15,6 +15,7 @@ mod faults;
 mod harness;
 mod hold;
 mod house;
+mod premises;
 mod sandbox;
 mod scripts;
 mod sim;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use redis::{PushKind, ServerError, Value};
 
-use crate::protocol::{Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token};
+use crate::protocol::{
+    Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token,
+};
 
 /// What turns requests on one set of keys into commands.
 pub struct Wire {
@@ -109,6 +111,7 @@ impl Wire {
     pub fn reply(&self, value: &Value, secret: Option<&str>) -> Option<Reply> {
         match value {
             Value::Int(1) => Some(Reply::Done),
+            Value::Int(2) => Some(Reply::Already),
             Value::Int(0) => Some(Reply::Absent),
             Value::ServerError(error) => Some(Reply::Refused(refusal(error, secret))),
             Value::Array(rows) if !rows.is_empty() => {

@@ -166,7 +166,7 @@ impl Attempt {
             Ask::Acquire(token) if token == self.token => {
                 self.took = desk.now.since(sent.at);
                 desk.views.learn(node, reply, desk.now);
-                if *reply == Reply::Done {
+                if reply.is_done() {
                     self.lease.raise(node, sent.at, desk.timing.ttl, desk.timing.drift);
                 }
             }
@@ -187,7 +187,7 @@ impl Attempt {
             }
         }
         self.seats[node.get()].ballot = match reply {
-            Reply::Done => Ballot::Ours,
+            Reply::Done | Reply::Already => Ballot::Ours,
             Reply::Held(_) | Reply::Absent => Ballot::Other,
             Reply::Refused(_) => Ballot::Failed,
         };
@@ -201,8 +201,17 @@ impl Attempt {
         }
     }
 
+    /// A node turned out to be no independent master: whatever it said does not count.
+    pub fn unfit(&mut self, node: NodeIndex) {
+        self.seats[node.get()].ballot = Ballot::Failed;
+        self.lease.clear(node);
+    }
+
     /// Does what is due. To be called after every answer and failure, and at the deadline.
     pub fn step(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
+        if desk.views.is_unfit() {
+            return Some(Outcome::Denied(Verdict::Unfit));
+        }
         if self.is_acquired(desk) {
             return Some(Outcome::Acquired);
         }

@@ -139,7 +139,7 @@ impl Hold {
         place.due = false;
         place.retry = None;
         match reply {
-            Reply::Done => {
+            Reply::Done | Reply::Already => {
                 place.gone = false;
                 place.confirmed = true;
                 if !self.is_dead(now) {
@@ -161,11 +161,6 @@ impl Hold {
         seat.due = false;
         let at = if now.since(opened) > timing.retry { now } else { now.after(timing.retry) };
         seat.retry = Some(at);
-    }
-
-    /// Somebody touched the lock: ask all nodes now.
-    pub fn hurry(&mut self, now: Tick) {
-        self.next = self.next.min(now);
     }
 
     /// Does what is due.

@@ -12,7 +12,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
+use super::{
+    Action, ConnId, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply, Request,
+    Server, Timing, Token, Trouble, Unfit, server::unfit,
+};
 use crate::clock::Tick;
 
 /// What an unanswered or answered request was about.
@@ -75,6 +78,8 @@ pub enum Heard {
         /// How.
         reply: Reply,
     },
+    /// The server at the end of the node's current connection said who it is.
+    Introduced(NodeIndex),
     /// A lock was released on the node.
     Released(Release),
     /// The holder of this token is told that its lock was touched.
@@ -102,6 +107,8 @@ struct Conn {
     /// database), so that only another one brings the node back.
     refuses: bool,
     listening: Listening,
+    /// What the server said about itself, and when that came.
+    introduction: Option<(Introduction, Tick)>,
 }
 
 /// Whether a connection is told of releases.
@@ -140,6 +147,8 @@ struct Carried {
     evidence: Evidence,
     /// The release that was ordered; nothing else is sent with this token any more.
     release: Option<Request>,
+    /// It was asked more than once to set the token.
+    again: bool,
     /// A request that keeps the token there for a ttl was executed at this time at the latest, as
     /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
     /// when its connection broke.
@@ -275,32 +284,12 @@ impl Links {
                 link.conn(id)?.ready = Some(now);
                 None
             }
-            LinkEvent::Replied(reply) => {
-                let conn = link.conn(id)?;
-                let sent = conn.unanswered.pop_front()?;
-                conn.silent = false;
-                let refused = matches!(reply, Reply::Refused(_));
-                match sent.ask {
-                    // A user without rights to the channel can do all the rest.
-                    Ask::Subscribe if refused => conn.listening = Listening::Refused,
-                    Ask::Subscribe if conn.listening == Listening::Asked => {
-                        conn.listening = Listening::Yes;
-                    }
-                    Ask::Subscribe | Ask::Attend => {}
-                    _ => conn.refuses = refused,
-                }
-                link.answers = true;
-                link.learn(sent, &reply, now);
+            LinkEvent::Introduced(introduction) => {
+                link.conn(id)?.introduction = Some((introduction, now));
                 let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
-                link.aside.retain(|conn| {
-                    !conn.unanswered.is_empty() || {
-                        self.actions.push(Action::Close(conn.id));
-                        false
-                    }
-                });
-                let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
-                told.then_some(Heard::Answer { node: id.node, sent, reply })
+                current.then_some(Heard::Introduced(id.node))
             }
+            LinkEvent::Replied(reply) => self.replied(id, reply, now),
             LinkEvent::Released { by, listeners } => {
                 Some(Heard::Released(Release { by, listeners }))
             }
@@ -312,6 +301,55 @@ impl Links {
                 Some(Heard::Broken { node: id.node, trouble, opened: conn.opened })
             }
         }
+    }
+
+    fn replied(&mut self, id: ConnId, reply: Reply, now: Tick) -> Option<Heard> {
+        let unfit = self.unfit(id.node);
+        let link = self.nodes.get_mut(id.node.get())?;
+        let conn = link.conn(id)?;
+        let sent = conn.unanswered.pop_front()?;
+        conn.silent = false;
+        let refused = unfit.is_some() || matches!(reply, Reply::Refused(_));
+        match sent.ask {
+            // A user without rights to the channel can do all the rest.
+            Ask::Subscribe if refused => conn.listening = Listening::Refused,
+            Ask::Subscribe if conn.listening == Listening::Asked => {
+                conn.listening = Listening::Yes;
+            }
+            Ask::Subscribe | Ask::Attend => {}
+            _ => conn.refuses = refused,
+        }
+        link.answers = true;
+        let unfit = unfit.or_else(|| link.stranger(sent, &reply));
+        link.learn(sent, &reply, now);
+        let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
+        link.aside.retain(|conn| {
+            !conn.unanswered.is_empty() || {
+                self.actions.push(Action::Close(conn.id));
+                false
+            }
+        });
+        let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
+        // Whatever it did, its answer does not count.
+        let reply = unfit.map_or(reply, |why| Reply::Refused(refusal(why)));
+        told.then_some(Heard::Answer { node: id.node, sent, reply })
+    }
+
+    /// What the servers at the end of the current connections said about themselves, and when.
+    pub fn introductions(&self) -> Vec<Option<(&Introduction, Tick)>> {
+        self.nodes.iter().map(Link::introduction).collect()
+    }
+
+    /// Why the server of `node` cannot be used, if so.
+    pub fn unfit(&self, node: NodeIndex) -> Option<Unfit> {
+        let told = self.introductions().into_iter();
+        let servers: Vec<Option<&Server>> = told
+            .map(|told| match told?.0 {
+                Introduction::Known(server) => Some(server),
+                Introduction::Unknown => None,
+            })
+            .collect();
+        unfit(node, &servers)
     }
 
     /// Finds what is overdue: connections that are not ready in time are dropped, nodes that leave
@@ -411,6 +449,11 @@ impl Links {
     }
 }
 
+/// As which an answer of an unfit server counts.
+pub fn refusal(why: Unfit) -> Refusal {
+    Refusal { kind: RefusalKind::Unfit(why), text: String::new() }
+}
+
 /// Queues `request` on `conn`.
 fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
     conn.unanswered.push_back(Sent { ask: Ask::of(&request), at: now });
@@ -418,6 +461,11 @@ fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>)
 }
 
 impl Link {
+    fn introduction(&self) -> Option<(&Introduction, Tick)> {
+        let (introduction, at) = self.current.as_ref()?.introduction.as_ref()?;
+        Some((introduction, *at))
+    }
+
     fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
         self.current.iter_mut().chain(&mut self.aside).find(|conn| conn.id == id)
     }
@@ -439,6 +487,7 @@ impl Link {
             silent: false,
             refuses: false,
             listening: Listening::No,
+            introduction: None,
         };
         for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
@@ -450,23 +499,33 @@ impl Link {
         match request {
             Request::Acquire { token, .. } | Request::Extend { token, .. } => {
                 match self.carried.iter_mut().find(|carried| carried.token == token) {
-                    Some(carried) => carried.kept_from = now,
+                    Some(carried) => {
+                        carried.kept_from = now;
+                        carried.again = true;
+                    }
                     None => self.carried.push(Carried {
                         token,
                         evidence: Evidence::Asked,
                         release: None,
+                        again: false,
                         kept_from: now,
                     }),
                 }
             }
-            Request::Release { .. }
-            | Request::Subscribe
-            | Request::Attend
-            | Request::Look => {}
+            Request::Release { .. } | Request::Subscribe | Request::Attend | Request::Look => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
         }
+    }
+
+    /// The node carried a token that it was never asked to carry: we know it by another name too.
+    fn stranger(&self, sent: Sent, reply: &Reply) -> Option<Unfit> {
+        let Ask::Acquire(token) = sent.ask else {
+            return None;
+        };
+        let first = self.carried.iter().any(|c| c.token == token && !c.again);
+        (first && *reply == Reply::Already).then_some(Unfit::SameServer(None))
     }
 
     /// What an answer says about the tokens that the node carries.
@@ -484,14 +543,14 @@ impl Link {
                 // It refused the acquire as well: there is nothing to tell.
                 self.carried[place].evidence == Evidence::Asked
             }
-            (Ask::Acquire(_) | Ask::Extend(_), Reply::Done) => {
+            (Ask::Acquire(_) | Ask::Extend(_), reply) if reply.is_done() => {
                 self.carried[place].evidence = Evidence::Confirmed;
                 self.carried[place].kept_from = now;
                 false
             }
             // A refused acquire may have set one of several keys.
             (_, Reply::Refused(_)) => false,
-            (_, Reply::Done | Reply::Absent | Reply::Held(_)) => true,
+            (_, Reply::Done | Reply::Already | Reply::Absent | Reply::Held(_)) => true,
         };
         if gone && !may_come {
             self.carried.swap_remove(place);

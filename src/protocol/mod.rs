@@ -10,6 +10,7 @@ mod lease;
 mod link;
 mod random;
 mod request;
+mod server;
 mod session;
 mod timing;
 mod token;
@@ -23,6 +24,7 @@ pub use link::Links;
 pub use request::{
     ConnId, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Trouble,
 };
+pub use server::{Introduction, Mode, Role, Server, Unfit};
 pub use session::{
     Action, Contract, Denial, Event, NodeView, Note, Patience, Session, Strategy, Verdict,
 };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Token;
+use super::{Introduction, Token, Unfit};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,7 +93,8 @@ pub struct Obstacle {
 pub struct Refusal {
     /// What kind of refusal, as far as anybody decides by it.
     pub kind: RefusalKind,
-    /// The node's own words, cleaned of control characters, without secrets.
+    /// The node's own words, cleaned of control characters, without secrets. Empty where it is not
+    /// the node that refuses but we: [`RefusalKind::Unfit`].
     pub text: String,
 }
 
@@ -109,6 +110,8 @@ impl Refusal {
 pub enum RefusalKind {
     /// NOAUTH, WRONGPASS or NOPERM: waiting will not mend it.
     Rights,
+    /// It answers, and Redlock cannot use it: it is no independent master.
+    Unfit(Unfit),
     /// Anything else: READONLY, MASTERDOWN, NOREPLICAS, OOM, MISCONF, LOADING, BUSY, MOVED,
     /// CLUSTERDOWN, too many clients, ...
     State,
@@ -126,6 +129,15 @@ pub enum Reply {
     Held(Vec<Obstacle>),
     /// The node refused.
     Refused(Refusal),
+    /// As [`Reply::Done`], to an acquire: every key carried the token before.
+    Already,
+}
+
+impl Reply {
+    /// Whether it was done, whatever else the answer says.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done | Self::Already)
+    }
 }
 
 /// Why a connection came to nothing. What was unanswered on it may have been executed, unless the
@@ -154,6 +166,9 @@ pub enum LinkEvent {
     /// it makes every reply of this connection a [`Reply::Refused`], although the requests behind
     /// it may have been executed.
     Ready,
+    /// What the server says about itself. Comes once, behind [`LinkEvent::Ready`] and before any
+    /// reply; not at all where the node refuses us.
+    Introduced(Introduction),
     /// The answer to the oldest unanswered request of this connection.
     Replied(Reply),
     /// Somebody released a lock of these keys on this node.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{
     ConnId, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request, Timing, Token,
-    Trouble,
+    Trouble, Unfit,
     attempt::{Attempt, Desk, Outcome},
     hold::{Finding, Hold},
     lease::quorum,
-    link::{Ask, Heard, Links, Sent},
+    link::{Ask, Heard, Links, Sent, refusal},
     random::Random,
     views::Views,
     wait::{Beginning, Rumours, Wait, Waking},
@@ -117,6 +117,13 @@ pub enum Note {
         /// Nodes that carry the lock.
         nodes: usize,
     },
+    /// A node turned out to be no independent master while we hold the lock: it does not count.
+    Unfit {
+        /// Which.
+        node: NodeIndex,
+        /// Why.
+        why: Unfit,
+    },
     /// An extension round ended with a quorum.
     Extended {
         /// Nodes that confirmed it.
@@ -151,6 +158,9 @@ pub enum Verdict {
     Unavailable,
     /// A quorum answered, too slowly for this ttl.
     TooSlow,
+    /// The list breaks Redlock's premises: a server is in it twice, or no quorum is left without
+    /// replicas, clusters and the like.
+    Unfit,
 }
 
 /// The last that is known of one node.
@@ -164,7 +174,7 @@ pub enum NodeView {
     Ours,
     /// Somebody else's is there.
     Held(Vec<Obstacle>),
-    /// It refuses.
+    /// It refuses, or we refuse it ([`RefusalKind::Unfit`]).
     Refused(Refusal),
     /// It cannot be reached or does not answer.
     Troubled(Trouble),
@@ -355,6 +365,7 @@ impl Session {
 
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
+            Heard::Introduced(_) => self.introduced(),
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
             Heard::Released(release) => {
                 if self.rumours.hear(release)
@@ -381,6 +392,26 @@ impl Session {
                     Phase::Holding(hold) => hold.failed(node, opened, &self.timing, now),
                     Phase::Idle | Phase::Settling { .. } | Phase::Over => {}
                 }
+            }
+        }
+    }
+
+    /// A server said who it is: what that means for it, and for those that did so before.
+    fn introduced(&mut self) {
+        for node in self.links.nodes() {
+            let Some(why) = self.links.unfit(node) else {
+                continue;
+            };
+            let view = NodeView::Refused(refusal(why));
+            if *self.views.of(node) == view {
+                continue;
+            }
+            self.views.set(node, view);
+            match &mut self.phase {
+                Phase::Trying(attempt) => attempt.unfit(node),
+                Phase::Waiting(wait) => wait.failed(node),
+                Phase::Holding(_) => self.tell(Event::Note(Note::Unfit { node, why })),
+                Phase::Idle | Phase::Settling { .. } | Phase::Over => {}
             }
         }
     }
@@ -480,7 +511,7 @@ impl Session {
             self.recovered();
         }
         // What only an operator can mend is not waited for.
-        if !answered && self.views.is_forbidden() {
+        if verdict == Verdict::Unfit || !answered && self.views.is_forbidden() {
             return true;
         }
         match self.patience {
@@ -511,7 +542,7 @@ impl Session {
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
             Verdict::Held | Verdict::Contended => Note::Waiting(denial),
-            Verdict::Unavailable | Verdict::TooSlow => {
+            Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
             }

@@ -213,7 +213,7 @@ impl Wait {
                 let free = links.nodes().zip(asked.iter()).filter(|(node, look)| {
                     **look == Look::Answered && *views.of(*node) == NodeView::Free
                 });
-                if free.count() >= quorum {
+                if free.count() >= quorum && !views.is_unfit() {
                     return Waking::Free;
                 }
                 if answered >= quorum && judge.is_none() {
@@ -222,6 +222,7 @@ impl Wait {
                 }
                 let missing = count(Look::Missing);
                 let certain = views.is_held()
+                    || views.is_unfit()
                     || missing == 0
                     || answered + missing < quorum
                     || judge.is_some_and(|at| now >= at)
@@ -229,7 +230,9 @@ impl Wait {
                 if !certain {
                     return Waking::NotYet;
                 }
-                self.verdict = if views.is_held() {
+                self.verdict = if views.is_unfit() {
+                    Verdict::Unfit
+                } else if views.is_held() {
                     Verdict::Held
                 } else if answered < quorum {
                     Verdict::Unavailable

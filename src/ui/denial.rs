@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{
     duration::show,
-    protocol::{Denial, Holder, NodeView, Obstacle, Occupant, Trouble, Verdict, quorum},
+    protocol::{
+        Denial, Holder, NodeIndex, NodeView, Obstacle, Occupant, Refusal, RefusalKind, Trouble,
+        Unfit, Verdict, quorum,
+    },
 };
 
 /// The nodes of a list, in canonical order, as they are written.
@@ -40,6 +43,13 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
             } else {
                 format!("{text}; held by {}", holders.join(", and "))
             }
+        }
+        Verdict::Unfit => {
+            let troubles = troubles.unwrap_or_default();
+            format!(
+                "the list of nodes cannot keep '{key}': {troubles}; name {} independent masters",
+                names.len()
+            )
         }
         Verdict::TooSlow => with_troubles(format!(
             "the nodes answer too slowly to hold '{key}' with this ttl; raise --ttl"
@@ -135,6 +145,9 @@ fn troubles(denial: &Denial, names: &Names) -> Option<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (view, name) in denial.nodes.iter().zip(names) {
         let reason = match view {
+            NodeView::Refused(Refusal { kind: RefusalKind::Unfit(why), .. }) => unfit(*why, names),
+            // Where the list itself is at fault, nothing else matters.
+            _ if denial.verdict == Verdict::Unfit => continue,
             NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
             NodeView::Troubled(trouble) => words(trouble),
             _ => continue,
@@ -152,6 +165,19 @@ fn troubles(denial: &Denial, names: &Names) -> Option<String> {
     Some(told.join("; "))
 }
 
+/// Why a server is no independent master.
+pub fn unfit(why: Unfit, names: &Names) -> String {
+    let name = |node: NodeIndex| names.get(node.get()).map_or("another node", String::as_str);
+    match why {
+        Unfit::SameServer(Some(other)) => format!("the same server as {}", name(other)),
+        Unfit::SameServer(None) => "the same server as another node of the list".to_owned(),
+        Unfit::Replica => "a replica".to_owned(),
+        Unfit::Cluster => "part of a Redis Cluster".to_owned(),
+        Unfit::Sentinel => "a sentinel".to_owned(),
+        Unfit::SharedHistory(other) => format!("a former replica of {}", name(other)),
+    }
+}
+
 /// A trouble in words.
 fn words(trouble: &Trouble) -> String {
     match trouble {
@@ -167,7 +193,7 @@ fn words(trouble: &Trouble) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Refusal, RefusalKind, Token};
+    use crate::protocol::Token;
 
     fn names() -> Vec<String> {
         ["a:1", "b:1", "c:1"].map(String::from).to_vec()
@@ -243,6 +269,22 @@ mod tests {
             sentence(&denial(Verdict::Unavailable, nodes), "K", &names(), at(0)),
             "no quorum for 'K' (2 of 3 nodes needed): a:1, c:1: connected, but no answer in time; \
              b:1: refused: LOADING wait"
+        );
+    }
+
+    #[test]
+    fn list_that_cannot_work_names_what_is_wrong_with_it() {
+        let unfit =
+            |why| NodeView::Refused(Refusal { kind: RefusalKind::Unfit(why), text: String::new() });
+        let nodes = [
+            unfit(Unfit::SameServer(Some(NodeIndex(2)))),
+            NodeView::Troubled(Trouble::Silent),
+            unfit(Unfit::Replica),
+        ];
+        assert_eq!(
+            sentence(&denial(Verdict::Unfit, nodes), "K", &names(), at(0)),
+            "the list of nodes cannot keep 'K': a:1: the same server as c:1; c:1: a replica; name \
+             3 independent masters"
         );
     }
 

@@ -210,7 +210,7 @@ impl Check {
         // Nothing can have been executed before there was a connection.
         let sent = asked.at.max(link.ready_at);
         match reply {
-            Reply::Done => {
+            Reply::Done | Reply::Already => {
                 let until = sent.after(account.timing.ttl).before(account.timing.drift);
                 known.until = known.until.max(Some(until));
                 known.gone &= !newest;

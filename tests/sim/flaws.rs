@@ -201,7 +201,7 @@ impl Brain for Twisted {
                 self.arrive(conn, Reply::Absent);
             }
             LinkEvent::Ready if self.detours.contains_key(&conn) => {}
-            LinkEvent::Released { .. } | LinkEvent::Called(_)
+            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_)
                 if self.detours.contains_key(&conn) => {}
             _ => self.inner.handle(conn, event, now),
         }

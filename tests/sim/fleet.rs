@@ -124,7 +124,8 @@ impl World<'_> {
                 self.links[link].listens = *request == Request::Subscribe;
             }
             let changed = before.iter().zip(&after).zip(keys);
-            let deleted = changed.filter(|((before, after), _)| before.is_some() && after.is_none());
+            let deleted =
+                changed.filter(|((before, after), _)| before.is_some() && after.is_none());
             gone = deleted.map(|(_, key)| *key).collect();
             for (before, after) in before.iter().zip(&after) {
                 self.check.executed(actor, kind, before.as_ref(), after.as_ref(), self.now);

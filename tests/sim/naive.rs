@@ -308,7 +308,10 @@ impl Brain for Naive {
             return;
         }
         match event {
-            LinkEvent::Ready | LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
+            LinkEvent::Ready
+            | LinkEvent::Introduced(_)
+            | LinkEvent::Released { .. }
+            | LinkEvent::Called(_) => {}
             LinkEvent::Replied(reply) => self.replied(node, &reply, now),
             LinkEvent::Ended(_) => {
                 let n = &mut self.nodes[node];

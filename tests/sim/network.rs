@@ -171,7 +171,7 @@ impl World<'_> {
                 }
             }
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
-            LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
+            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
                     let mut same = self.actors[actor].links.iter().rev();

@@ -116,7 +116,9 @@ fn queue(waiters: usize) -> Plan {
 
 #[test]
 fn release_wakes_the_waiter_at_once_whatever_a_minority_of_nodes_does() {
-    for what in [None, Some(What::Stopped), Some(What::Dark), Some(What::Refusing(Refusing::Everything))] {
+    for what in
+        [None, Some(What::Stopped), Some(What::Dark), Some(What::Refusing(Refusing::Everything))]
+    {
         let mut plan = queue(1);
         // The waiter listens to them, and they fall away while it sleeps.
         let fault = |what| move |node| Fault { node, at: SEC * 9 / 10, until: 20 * SEC, what };

@@ -1,0 +1,98 @@
+//! What Redlock presupposes of its nodes: independent masters, each once in the list, none without
+//! its memory. A list that breaks it is refused before any vote counts.
+
+use redlock::commands::sandbox::{launcher::Launcher, servers::Server};
+
+use crate::harness::{
+    Redlock, eventually, fleet,
+    servers::{Fleet, Inspect, InspectAll},
+};
+
+fn try_once(nodes: &str) -> Redlock {
+    Redlock::run(nodes).args(["-n"]).command(["echo", "ran"])
+}
+
+/// Makes a server the replica of another one, and waits until it is.
+fn replicate(replica: &Server, master: &Server) {
+    let port = master.port().to_string();
+    replica.client().command(&["REPLICAOF", "127.0.0.1", &port]);
+    eventually("the replica is in step", || {
+        replica.client().info("replication").contains("master_link_status:up")
+    });
+}
+
+fn promote(replica: &Server) {
+    replica.client().command(&["REPLICAOF", "NO", "ONE"]);
+}
+
+/// A list that has a quorum only if one server counts twice.
+fn twice(fleet: &Fleet, database: &str) -> String {
+    let port = fleet.servers()[0].port();
+    format!("{},redis://localhost:{port}{database},127.0.0.1:1", fleet.nodes())
+}
+
+#[test]
+fn same_server_under_two_names_is_78_in_whatever_database() {
+    let fleet = fleet(1);
+    let port = fleet.servers()[0].port();
+    for database in ["", "/1"] {
+        for waiting in [&["-n"][..], &[]] {
+            Redlock::run(twice(&fleet, database))
+                .args(waiting)
+                .command(["echo", "ran"])
+                .fails(78, &format!("*'k'*:{port}*: the same server as *"))
+                .check();
+            eventually("no key is left", || fleet.all_keys().is_empty());
+        }
+    }
+}
+
+/// Seen by the lock itself, where the node does not tell its name.
+#[test]
+fn same_server_under_two_names_is_78_although_info_is_denied() {
+    let fleet = fleet(1);
+    fleet.servers()[0].client().command(&["ACL", "SETUSER", "default", "-info"]);
+    let run = try_once(&twice(&fleet, ""));
+    run.fails(78, "*'k'*the same server as another node of the list*").check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}
+
+#[test]
+fn replica_is_no_node_but_a_majority_without_it_is_enough() {
+    let fleet = fleet(3);
+    let servers = fleet.servers();
+    replicate(&servers[2], &servers[0]);
+    try_once(&fleet.nodes()).stdout("ran\n").check();
+    replicate(&servers[1], &servers[0]);
+    try_once(&fleet.nodes()).fails(78, "*'k'*a replica*").check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}
+
+#[test]
+fn former_replica_beside_its_master_is_no_node() {
+    let fleet = fleet(3);
+    let servers = fleet.servers();
+    for replica in &servers[1..] {
+        replicate(replica, &servers[0]);
+    }
+    for replica in &servers[1..] {
+        promote(replica);
+    }
+    try_once(&fleet.nodes()).fails(78, "*'k'*a former replica of *").check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}
+
+#[test]
+fn node_of_a_cluster_is_no_node() {
+    let launcher = Launcher::new().unwrap();
+    let fleet = fleet(1);
+    let start = |number| {
+        let own = format!("nodes-{number}.conf");
+        let options = ["--cluster-enabled", "yes", "--cluster-config-file", &own];
+        Server::start(&launcher, options).unwrap()
+    };
+    let nodes: Vec<Server> = (0..2).map(start).collect();
+    let list = format!("{},{},{}", fleet.nodes(), nodes[0].url(), nodes[1].url());
+    try_once(&list).fails(78, "*'k'*part of a Redis Cluster*").check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}
