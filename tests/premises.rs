@@ -96,3 +96,32 @@ fn node_of_a_cluster_is_no_node() {
     try_once(&list).fails(78, "*'k'*part of a Redis Cluster*").check();
     eventually("no key is left", || fleet.all_keys().is_empty());
 }
+
+/// A run that goes by the guard, with this rule.
+fn guarded(nodes: &str, rule: &str) -> Redlock {
+    Redlock::run(nodes).env("REDLOCK_RESTART_GUARD", rule)
+}
+
+#[test]
+fn node_that_restarted_does_not_vote_before_it_is_older_than_the_ttl() {
+    let mut fleet = fleet(3);
+    let aged = "3s";
+    // They are of one age: a new fleet.
+    guarded(&fleet.nodes(), "auto").args(["-n"]).command(["true"]).check();
+    eventually("the fleet has aged", || {
+        fleet.servers()[0].client().info_number("server", "uptime_in_seconds") >= 6
+    });
+    for server in &mut fleet.servers_mut()[..2] {
+        server.restart().unwrap();
+    }
+    let nodes = fleet.nodes();
+    let run = |rule| guarded(&nodes, rule).args(["-t", aged, "--restart-guard", rule]);
+    let reason = "no quorum for 'k' (2 of 3 nodes needed): 2 nodes restarted less than 3s ago and \
+                  vote in *";
+    run("auto").args(["-n"]).command(["echo", "ran"]).fails(69, reason).check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+    run("off").args(["-n"]).command(["true"]).check();
+    // Whoever waits waits through it.
+    run("auto").args(["-w", "15s", "-q"]).command(["echo", "ran"]).stdout("ran\n").check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{
     Lease, Links, NodeIndex, NodeView, Reply, Request, Strategy, Timing, Token, Trouble, Verdict,
+    guard::Electorate,
     lease::quorum,
     link::{Ask, Sent},
     random::Random,
@@ -38,6 +39,8 @@ pub struct Desk<'a> {
     pub views: &'a mut Views,
     /// Chance.
     pub random: &'a mut Random,
+    /// Whose votes count.
+    pub electorate: &'a Electorate,
     /// The durations.
     pub timing: &'a Timing,
     /// The value that holds the lock for a token.
@@ -212,7 +215,7 @@ impl Attempt {
         if desk.views.is_unfit() {
             return Some(Outcome::Denied(Verdict::Unfit));
         }
-        if self.is_acquired(desk) {
+        if self.is_acquired(desk) && !self.is_premature(desk) {
             return Some(Outcome::Acquired);
         }
         if desk.views.is_held() {
@@ -265,9 +268,11 @@ impl Attempt {
     }
 
     /// What the answers so far amount to, for a verdict that cannot wait any longer.
-    pub fn verdict(&self, views: &Views) -> Verdict {
+    pub fn verdict(&self, views: &Views, electorate: &Electorate) -> Verdict {
         if views.is_held() {
             Verdict::Held
+        } else if self.is_guarded() {
+            Verdict::Guarded(electorate.youth())
         } else if self.count(|seat| seat.spoke) < quorum(self.seats.len()) {
             Verdict::Unavailable
         } else {
@@ -278,7 +283,35 @@ impl Attempt {
     /// A quorum is ours and leaves what ending the command in time takes.
     fn is_acquired(&self, desk: &Desk<'_>) -> bool {
         let enough = desk.now.after(desk.timing.reserve());
-        self.lease.validity().is_some_and(|validity| validity > enough)
+        let counts = |node| desk.electorate.counts(node);
+        self.lease.validity_with(counts).is_some_and(|validity| validity > enough)
+    }
+
+    /// Somebody who was asked may still turn the outcome: show that a server is in the list twice,
+    /// or a lock that is longer than those who voted are old. They get as long as every round has.
+    fn is_premature(&self, desk: &Desk<'_>) -> bool {
+        let Phase::Vote { judge, .. } = self.phase else {
+            return false;
+        };
+        let waits = judge.is_none_or(|at| desk.now < at);
+        let mut hopeful = self.asked(desk).peekable();
+        let stranger = |node| !desk.electorate.is_introduced(node);
+        let surely = desk.links.nodes().filter(|node| {
+            self.seats[node.get()].ballot == Ballot::Ours && desk.electorate.is_beyond_doubt(*node)
+        });
+        waits
+            && hopeful.peek().is_some()
+            && (surely.count() < quorum(self.seats.len()) || hopeful.any(stranger))
+    }
+
+    /// The nodes whose answer is awaited.
+    fn asked<'a>(&'a self, desk: &Desk<'_>) -> impl Iterator<Item = NodeIndex> + use<'a> {
+        desk.links.nodes().filter(|node| self.seats[node.get()].ballot == Ballot::Asked)
+    }
+
+    /// Only the age of nodes keeps us from having the lock.
+    fn is_guarded(&self) -> bool {
+        self.count(|seat| seat.ballot == Ballot::Ours) >= quorum(self.seats.len())
     }
 
     fn count(&self, wanted: impl Fn(&Seat) -> bool) -> usize {
@@ -365,6 +398,14 @@ impl Attempt {
         }
         let impossible = own + hopeful < quorum && answered >= quorum;
         let late = judge.is_some_and(|at| desk.now >= at);
+        if self.is_guarded() && hopeful > 0 && late {
+            // All of them are heard: a fleet that is new as a whole may vote.
+            let until = since.after(desk.timing.node_timeout);
+            if desk.now < until {
+                self.phase = Phase::Vote { since, judge: Some(until) };
+                return None;
+            }
+        }
         if hopeful == 0 || impossible || late {
             return self.judge(desk);
         }
@@ -382,8 +423,11 @@ impl Attempt {
         for seat in &mut self.seats {
             seat.quiet |= seat.ballot == Ballot::Asked;
         }
+        if self.is_guarded() {
+            return Some(Outcome::Denied(Verdict::Guarded(desk.electorate.youth())));
+        }
         if self.is_over(desk.now) {
-            return Some(Outcome::Denied(self.verdict(desk.views)));
+            return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         let leftovers = self.leftovers(desk);
         let first = desk.links.nodes().find(|node| {
@@ -474,7 +518,7 @@ impl Attempt {
             return Some(Outcome::Denied(verdict));
         }
         if self.is_over(desk.now) {
-            return Some(Outcome::Denied(self.verdict(desk.views)));
+            return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         let open = |node: &NodeIndex| self.may_ask(*node);
         let leftovers = self.leftovers(desk);
@@ -544,7 +588,7 @@ impl Attempt {
         }
         if hopeful == 0 || judge.is_some_and(|at| desk.now >= at) {
             if self.is_over(desk.now) {
-                return Some(Outcome::Denied(self.verdict(desk.views)));
+                return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
             }
             self.give_way(Comeback::FirstNodeFirst, desk);
         }

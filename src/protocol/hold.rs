@@ -128,6 +128,7 @@ impl Hold {
         node: NodeIndex,
         sent: Sent,
         reply: &Reply,
+        votes: bool,
         timing: &Timing,
         now: Tick,
     ) -> Vec<Finding> {
@@ -142,7 +143,9 @@ impl Hold {
             Reply::Done | Reply::Already => {
                 place.gone = false;
                 place.confirmed = true;
-                if !self.is_dead(now) {
+                // A young node's vote does not count, and its extension does.
+                let counts = votes || matches!(sent.ask, Ask::Extend(_));
+                if counts && !self.is_dead(now) {
                     self.lease.raise(node, sent.at, timing.ttl, timing.drift);
                 }
             }

@@ -57,6 +57,24 @@ pub struct Sent {
     pub at: Tick,
 }
 
+/// What a server said about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// What.
+    pub introduction: &'a Introduction,
+    /// When that was heard.
+    pub at: Tick,
+    /// The connection is still there, and so it is still the same process.
+    pub live: bool,
+}
+
+impl Told<'_> {
+    /// Until when this process is known to have lived, at `now`.
+    pub fn seen_at(&self, now: Tick) -> Tick {
+        if self.live { now } else { self.at }
+    }
+}
+
 /// A lock was released on some node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
@@ -107,8 +125,6 @@ struct Conn {
     /// database), so that only another one brings the node back.
     refuses: bool,
     listening: Listening,
-    /// What the server said about itself, and when that came.
-    introduction: Option<(Introduction, Tick)>,
 }
 
 /// Whether a connection is told of releases.
@@ -176,6 +192,8 @@ struct Link {
     current: Option<Conn>,
     aside: Vec<Conn>,
     carried: Vec<Carried>,
+    /// What the server said about itself the last time, on which connection and when.
+    told: Option<(ConnId, Introduction, Tick)>,
 }
 
 /// The connections to all nodes, as the protocol sees them.
@@ -196,6 +214,7 @@ impl Links {
             current: None,
             aside: Vec::new(),
             carried: Vec::new(),
+            told: None,
         };
         Self { nodes: (0_u8..).take(nodes).map(link).collect(), timing, actions: Vec::new() }
     }
@@ -285,9 +304,9 @@ impl Links {
                 None
             }
             LinkEvent::Introduced(introduction) => {
-                link.conn(id)?.introduction = Some((introduction, now));
-                let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
-                current.then_some(Heard::Introduced(id.node))
+                link.current.as_ref().filter(|conn| conn.id == id)?;
+                link.told = Some((id, introduction, now));
+                Some(Heard::Introduced(id.node))
             }
             LinkEvent::Replied(reply) => self.replied(id, reply, now),
             LinkEvent::Released { by, listeners } => {
@@ -335,20 +354,18 @@ impl Links {
         told.then_some(Heard::Answer { node: id.node, sent, reply })
     }
 
-    /// What the servers at the end of the current connections said about themselves, and when.
-    pub fn introductions(&self) -> Vec<Option<(&Introduction, Tick)>> {
-        self.nodes.iter().map(Link::introduction).collect()
+    /// What the servers said about themselves.
+    pub fn told(&self) -> Vec<Option<Told<'_>>> {
+        self.nodes.iter().map(Link::told).collect()
     }
 
     /// Why the server of `node` cannot be used, if so.
     pub fn unfit(&self, node: NodeIndex) -> Option<Unfit> {
-        let told = self.introductions().into_iter();
-        let servers: Vec<Option<&Server>> = told
-            .map(|told| match told?.0 {
-                Introduction::Known(server) => Some(server),
-                Introduction::Unknown => None,
-            })
-            .collect();
+        let server = |link| match Link::told(link)? {
+            Told { introduction: Introduction::Known(server), live: true, .. } => Some(server),
+            _ => None,
+        };
+        let servers: Vec<Option<&Server>> = self.nodes.iter().map(server).collect();
         unfit(node, &servers)
     }
 
@@ -461,9 +478,10 @@ fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>)
 }
 
 impl Link {
-    fn introduction(&self) -> Option<(&Introduction, Tick)> {
-        let (introduction, at) = self.current.as_ref()?.introduction.as_ref()?;
-        Some((introduction, *at))
+    fn told(&self) -> Option<Told<'_>> {
+        let (conn, introduction, at) = self.told.as_ref()?;
+        let live = self.current.as_ref().is_some_and(|current| current.id == *conn);
+        Some(Told { introduction, at: *at, live })
     }
 
     fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
@@ -487,7 +505,6 @@ impl Link {
             silent: false,
             refuses: false,
             listening: Listening::No,
-            introduction: None,
         };
         for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);

@@ -3,6 +3,7 @@
 //! simulator drive it through millions of histories.
 
 mod attempt;
+mod guard;
 mod hold;
 mod holder;
 mod key;
@@ -17,6 +18,7 @@ mod token;
 mod views;
 mod wait;
 
+pub use guard::{GuardTerms, RestartGuard, Youth};
 pub use holder::Holder;
 pub use key::{Key, KeyError};
 pub use lease::{Lease, quorum};

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use super::{
-    ConnId, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request, Timing, Token,
-    Trouble, Unfit,
+    ConnId, GuardTerms, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request, Timing,
+    Token, Trouble, Unfit, Youth,
     attempt::{Attempt, Desk, Outcome},
+    guard::Guard,
     hold::{Finding, Hold},
     lease::quorum,
     link::{Ask, Heard, Links, Sent, refusal},
@@ -52,6 +53,8 @@ pub struct Contract {
     pub patience: Patience,
     /// How to ask.
     pub strategy: Strategy,
+    /// When nodes that restarted may vote.
+    pub guard: GuardTerms,
     /// Where randomness comes from: 128 random bits a call.
     pub random: Box<dyn FnMut() -> u128 + Send>,
 }
@@ -158,6 +161,8 @@ pub enum Verdict {
     Unavailable,
     /// A quorum answered, too slowly for this ttl.
     TooSlow,
+    /// A quorum of nodes would vote for us, and some are too young for it.
+    Guarded(Youth),
     /// The list breaks Redlock's premises: a server is in it twice, or no quorum is left without
     /// replicas, clusters and the like.
     Unfit,
@@ -202,6 +207,7 @@ pub struct Session {
     timing: Timing,
     patience: Patience,
     strategy: Strategy,
+    guard: Guard,
     random: Random,
     links: Links,
     views: Views,
@@ -217,13 +223,14 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, random } = contract;
+        let Contract { nodes, holder, timing, patience, strategy, guard, random } = contract;
         Self {
             nodes,
             holder,
             timing,
             patience,
             strategy,
+            guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
             views: Views::new(nodes),
@@ -336,8 +343,10 @@ impl Session {
         work: impl FnOnce(&mut Attempt, &mut Desk<'_>) -> T,
     ) -> Option<T> {
         let value = valuer(&self.holder, now.since(self.started));
+        let electorate = self.guard.electorate(&self.links.told(), now);
         let mut desk = Desk {
             links: &mut self.links,
+            electorate: &electorate,
             views: &mut self.views,
             random: &mut self.random,
             timing: &self.timing,
@@ -352,8 +361,10 @@ impl Session {
 
     fn attempt(&mut self, now: Tick) {
         let value = valuer(&self.holder, now.since(self.started));
+        let electorate = self.guard.electorate(&self.links.told(), now);
         let mut desk = Desk {
             links: &mut self.links,
+            electorate: &electorate,
             views: &mut self.views,
             random: &mut self.random,
             timing: &self.timing,
@@ -417,6 +428,7 @@ impl Session {
     }
 
     fn answer(&mut self, node: NodeIndex, sent: Sent, reply: &Reply, now: Tick) {
+        self.guard.learn(reply);
         match &mut self.phase {
             Phase::Trying(_) => {
                 self.with_attempt(now, |attempt, desk| attempt.answer(node, sent, reply, desk));
@@ -431,7 +443,8 @@ impl Session {
                 }
             }
             Phase::Holding(hold) => {
-                let findings = hold.answer(node, sent, reply, &self.timing, now);
+                let votes = self.guard.electorate(&self.links.told(), now).counts(node);
+                let findings = hold.answer(node, sent, reply, votes, &self.timing, now);
                 if !matches!(sent.ask, Ask::Release(_)) {
                     self.views.learn(node, reply, now);
                 }
@@ -460,7 +473,8 @@ impl Session {
             None => {
                 if self.out_of_patience().is_some_and(|at| now >= at) {
                     let verdict = match &self.phase {
-                        Phase::Trying(attempt) => attempt.verdict(&self.views),
+                        Phase::Trying(attempt) => attempt
+                            .verdict(&self.views, &self.guard.electorate(&self.links.told(), now)),
                         _ => return,
                     };
                     self.denied(verdict, now);
@@ -473,7 +487,9 @@ impl Session {
         let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
-        let (token, lease) = (attempt.token(), attempt.lease().clone());
+        let electorate = self.guard.electorate(&self.links.told(), now);
+        let (token, mut lease) = (attempt.token(), attempt.lease().clone());
+        lease.retain(|node| electorate.counts(node));
         self.recovered();
         let nodes = lease.nodes();
         let validity = lease.validity().unwrap_or(now);
@@ -506,7 +522,8 @@ impl Session {
 
     /// Whether a verdict ends the session.
     fn is_final(&mut self, verdict: Verdict, now: Tick) -> bool {
-        let answered = matches!(verdict, Verdict::Held | Verdict::Contended);
+        // Time in which only age is missing is no outage.
+        let answered = matches!(verdict, Verdict::Held | Verdict::Contended | Verdict::Guarded(_));
         if answered {
             self.recovered();
         }
@@ -541,7 +558,7 @@ impl Session {
     /// Says what we wait for.
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
-            Verdict::Held | Verdict::Contended => Note::Waiting(denial),
+            Verdict::Held | Verdict::Contended | Verdict::Guarded(_) => Note::Waiting(denial),
             Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
@@ -568,8 +585,9 @@ impl Session {
         trip: Option<Duration>,
         now: Tick,
     ) {
+        let electorate = self.guard.electorate(&self.links.told(), now);
         let (links, views, random) = (&self.links, &self.views, &mut self.random);
-        let wait = Wait::start(beginning, verdict, trip, links, views, random, now);
+        let wait = Wait::start(beginning, verdict, trip, links, views, &electorate, random, now);
         self.phase = Phase::Waiting(wait);
         // It may be time to look already.
         self.step(now);
@@ -579,7 +597,8 @@ impl Session {
         let Phase::Waiting(wait) = &mut self.phase else {
             return;
         };
-        let waking = wait.step(&mut self.links, &mut self.views, &self.timing, now);
+        let electorate = self.guard.electorate(&self.links.told(), now);
+        let waking = wait.step(&mut self.links, &mut self.views, &electorate, &self.timing, now);
         let (verdict, trip) = (wait.verdict(), wait.trip());
         match waking {
             Waking::NotYet => {

@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use super::{
-    Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, lease::quorum, link::Release,
-    random::Random, views::Views,
+    Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, guard::Electorate, lease::quorum,
+    link::Release, random::Random, views::Views,
 };
 use crate::clock::Tick;
 
@@ -133,6 +133,7 @@ impl Wait {
         trip: Option<Duration>,
         links: &Links,
         views: &Views,
+        electorate: &Electorate,
         random: &mut Random,
         now: Tick,
     ) -> Self {
@@ -144,6 +145,7 @@ impl Wait {
         // A lock that looks free although we failed is contended: that is what the poll is for.
         let expiry = views.free_in().filter(|time| !time.is_zero());
         let sleep = expiry.map_or(poll, |time| poll.min(time.saturating_add(jitter)));
+        let sleep = electorate.comes_of_age().map_or(sleep, |at| sleep.min(at.since(now)));
         let turn = match beginning {
             Beginning::Quiet => None,
             Beginning::Deaf => Some(Duration::ZERO),
@@ -187,6 +189,7 @@ impl Wait {
         &mut self,
         links: &mut Links,
         views: &mut Views,
+        electorate: &Electorate,
         timing: &Timing,
         now: Tick,
     ) -> Waking {
@@ -213,14 +216,21 @@ impl Wait {
                 let free = links.nodes().zip(asked.iter()).filter(|(node, look)| {
                     **look == Look::Answered && *views.of(*node) == NodeView::Free
                 });
-                if free.count() >= quorum && !views.is_unfit() {
+                let free: Vec<NodeIndex> = free.map(|(node, _)| node).collect();
+                let voters = free.iter().filter(|node| electorate.counts(**node)).count();
+                if voters >= quorum && !views.is_unfit() {
                     return Waking::Free;
                 }
+                let guarded = free.len() >= quorum;
                 if answered >= quorum && judge.is_none() {
                     self.trip = now.since(*since);
                     *judge = Some(now.after(self.trip * 2));
                 }
                 let missing = count(Look::Missing);
+                if guarded && missing > 0 {
+                    // All of them are heard: they may be of one age.
+                    *judge = Some(*until);
+                }
                 let certain = views.is_held()
                     || views.is_unfit()
                     || missing == 0
@@ -234,6 +244,8 @@ impl Wait {
                     Verdict::Unfit
                 } else if views.is_held() {
                     Verdict::Held
+                } else if guarded {
+                    Verdict::Guarded(electorate.youth())
                 } else if answered < quorum {
                     Verdict::Unavailable
                 } else {

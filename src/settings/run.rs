@@ -15,10 +15,12 @@ use super::{
 };
 use crate::{
     child::GroupChoice,
-    cli::{GroupArg, LeftoverArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
+    cli::{GroupArg, GuardArg, LeftoverArg, NodeArgs, OnLostArg, RunArgs, StrategyArg, WaitArgs},
     duration::show,
     node::Fleet,
-    protocol::{Contract, Holder, Key, Limits, Patience, Strategy, Timing, Ttl},
+    protocol::{
+        Contract, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy, Timing, Ttl,
+    },
     ui::{self, OnLost, Subject, Tone},
 };
 
@@ -75,6 +77,7 @@ impl RunSettings {
                 StrategyArg::Concurrent => Strategy::Concurrent,
                 StrategyArg::Sequential => Strategy::Sequential,
             },
+            guard: guard(&args.nodes, &timing),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let tone = Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() };
@@ -108,6 +111,16 @@ fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
     }
     let ttl = Ttl::new(args.ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
+}
+
+fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
+    let rule = match args.restart_guard {
+        None | Some(GuardArg::Auto) => RestartGuard::Auto,
+        Some(GuardArg::Strict) => RestartGuard::Strict,
+        Some(GuardArg::Off) => RestartGuard::Off,
+        Some(GuardArg::For(age)) => RestartGuard::For(age),
+    };
+    GuardTerms { rule, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX }
 }
 
 fn patience(args: &WaitArgs) -> Patience {

@@ -7,7 +7,7 @@ use crate::{
     duration::show,
     protocol::{
         Denial, Holder, NodeIndex, NodeView, Obstacle, Occupant, Refusal, RefusalKind, Trouble,
-        Unfit, Verdict, quorum,
+        Unfit, Verdict, Youth, quorum,
     },
 };
 
@@ -44,6 +44,12 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
                 format!("{text}; held by {}", holders.join(", and "))
             }
         }
+        Verdict::Guarded(youth) => with_troubles(format!(
+            "no quorum for '{key}' ({} of {} nodes needed): {}",
+            quorum(names.len()),
+            names.len(),
+            young(youth)
+        )),
         Verdict::Unfit => {
             let troubles = troubles.unwrap_or_default();
             format!(
@@ -165,6 +171,23 @@ fn troubles(denial: &Denial, names: &Names) -> Option<String> {
     Some(told.join("; "))
 }
 
+/// `2 nodes restarted less than 30s ago and vote in 22s`.
+fn young(youth: Youth) -> String {
+    let Youth { nodes, guard, votes_in } = youth;
+    let (nodes, vote) = match nodes {
+        1 => ("1 node".to_owned(), "votes"),
+        _ => (format!("{nodes} nodes"), "vote"),
+    };
+    match votes_in {
+        Some(time) => {
+            format!("{nodes} restarted less than {} ago and {vote} in {}", show(guard), show(time))
+        }
+        None => {
+            format!("{nodes} may have restarted less than {} ago (--restart-guard)", show(guard))
+        }
+    }
+}
+
 /// Why a server is no independent master.
 pub fn unfit(why: Unfit, names: &Names) -> String {
     let name = |node: NodeIndex| names.get(node.get()).map_or("another node", String::as_str);
@@ -270,6 +293,24 @@ mod tests {
             "no quorum for 'K' (2 of 3 nodes needed): a:1, c:1: connected, but no answer in time; \
              b:1: refused: LOADING wait"
         );
+    }
+
+    #[test]
+    fn young_nodes_are_told_with_their_end() {
+        let s = Duration::from_secs;
+        let youth = |nodes, votes_in| Verdict::Guarded(Youth { nodes, guard: s(30), votes_in });
+        let told = |verdict| {
+            let nodes = [NodeView::Ours, NodeView::Ours, NodeView::Ours];
+            sentence(&denial(verdict, nodes), "K", &names(), at(0))
+        };
+        assert_eq!(
+            told(youth(2, Some(s(22)))),
+            "no quorum for 'K' (2 of 3 nodes needed): 2 nodes restarted less than 30s ago and vote \
+             in 22s"
+        );
+        let one = "1 node restarted less than 30s ago and votes in 22s";
+        assert!(told(youth(1, Some(s(22)))).ends_with(one));
+        assert!(told(youth(2, None)).ends_with("30s ago (--restart-guard)"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
     clock::{Real, nanos},
     link::{Asked, Kind, Link},
     node::Entry,
-    plan::Plan,
+    plan::{Plan, What},
 };
 
 /// The rules, by their number in protocol.md where they have one.
@@ -83,6 +83,10 @@ struct Account {
     claim: Option<Claim>,
     /// It was told to stop, or has stopped of its own: no more is expected of it.
     ended: bool,
+    /// When the first node was asked to carry a token.
+    asked: HashMap<Token, Tick>,
+    /// The token that has a quorum, and since when.
+    ripe: Option<(Token, Tick)>,
     /// Per node, the moment to which its allowance of requests is used up.
     spent: Vec<u64>,
 }
@@ -97,6 +101,8 @@ pub struct Check {
     /// The rules that are looked at; all, but where a test wants to see that one of them alone
     /// catches a bug.
     watched: Option<Vec<Rule>>,
+    /// Nodes restart, so that the votes of some do not count.
+    restarts: bool,
     pub found: Option<Violation>,
 }
 
@@ -112,6 +118,8 @@ impl Check {
             released: Vec::new(),
             claim: None,
             ended: false,
+            asked: HashMap::new(),
+            ripe: None,
             spent: vec![0; plan.nodes.len()],
         };
         Self {
@@ -120,6 +128,7 @@ impl Check {
             accounts: plan.actors.iter().map(|a| account(a.timing)).collect(),
             owners: HashMap::new(),
             watched: plan.watched.clone(),
+            restarts: plan.faults.iter().any(|f| matches!(f.what, What::Down { .. })),
             found: None,
         }
     }
@@ -152,7 +161,7 @@ impl Check {
     }
 
     /// A request was queued.
-    pub fn sent(&mut self, actor: usize, node: usize, request: &Request, at: Real) {
+    pub fn sent(&mut self, actor: usize, node: usize, request: &Request, now: Tick, at: Real) {
         let kind = Kind::of(request);
         let account = &mut self.accounts[actor];
         if let Kind::Acquire(token) | Kind::Extend(token) | Kind::Release(token) = kind {
@@ -176,6 +185,7 @@ impl Check {
             }
         }
         if let Kind::Acquire(token) = kind {
+            account.asked.entry(token).or_insert(now);
             let known = account.known.entry(token);
             known.or_insert_with(|| vec![Known::default(); self.nodes])[node].asked = true;
         }
@@ -310,7 +320,21 @@ impl Check {
             !account.released.contains(token)
                 && room.is_some_and(|room| room > account.timing.reserve())
         });
-        if ripe.is_some() {
+        let ripe = ripe.copied();
+        let first = ripe.and_then(|token| account.asked.get(&token).copied());
+        let (Some(token), Some(first)) = (ripe, first) else {
+            self.accounts[actor].ripe = None;
+            return;
+        };
+        let account = &mut self.accounts[actor];
+        let since = match account.ripe {
+            Some((known, since)) if known == token => since,
+            _ => now,
+        };
+        account.ripe = Some((token, since));
+        // Those who have not said who they are get twice the time that a quorum took.
+        let patience = since.since(first) * 5 / 2 + Duration::from_millis(3);
+        if now.since(since) > patience && !self.restarts {
             let what = format!("client {actor} has a quorum and does not say so");
             self.broken(Rule::Progress, at, what);
         }

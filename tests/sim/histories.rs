@@ -163,6 +163,45 @@ pub fn emptied(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Nodes that restart without their memory, one after the other or many at once, but not the whole
+/// fleet within a ttl; clients with different ttls.
+pub fn restarts(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.net.spikes = 0;
+    plan.premise = Premise::Guarded;
+    plan.goal = Goal::AllRun;
+    let most = plan.net.usual() / MS * 21;
+    for actor in &mut plan.actors {
+        let ttl = rng.pick(&[3000, 10_000]).max(most);
+        actor.timing = timing(Duration::from_millis(ttl));
+        actor.command = rng.below(ttl * 3 / 2) * MS;
+        actor.start = rng.below(10 * SEC);
+    }
+    let nodes = plan.nodes.len();
+    let memory = Memory::Lost;
+    // A fleet of one node has nobody to remember for it.
+    for _ in 0..rng.between(1, 4) * u64::from(nodes > 1) {
+        let at = rng.below(15 * SEC);
+        let count = rng.index(nodes - 1) + 1;
+        for node in rng.some_of(nodes, count) {
+            // A node is down once at a time.
+            let busy = |f: &&Fault| f.node == node && at < f.until + SEC && f.at < at + SEC;
+            if plan.faults.iter().any(|f| busy(&f)) {
+                continue;
+            }
+            let until = at + rng.below(SEC);
+            let seen = rng.pick(&[Seen::AtOnce, Seen::Never]);
+            plan.faults.push(Fault { node, at, until, what: What::Down { memory, seen } });
+        }
+    }
+    let whole = (0..nodes).all(|node| plan.faults.iter().any(|f| f.node == node));
+    if whole {
+        // One of them remembers for all.
+        plan.faults.retain(|f| f.node != 0);
+    }
+    plan
+}
+
 fn any_patience(rng: &mut Rng) -> Patience {
     match rng.below(3) {
         0 => Patience::NoWait,
@@ -285,6 +324,11 @@ mod tests {
     #[test]
     fn lock_that_was_deleted_on_a_quorum_is_reported_as_lost() {
         hold(300, &emptied, &session);
+    }
+
+    #[test]
+    fn nodes_that_restart_without_memory_make_no_second_holder() {
+        hold(400, &restarts, &session);
     }
 
     #[test]

@@ -89,6 +89,10 @@ pub struct Link {
     /// Its preamble failed (a SELECT of a database that is not there): whatever the node does, the
     /// client is told that it refused.
     pub spoiled: bool,
+    /// The node refused a release that came on it.
+    pub refused: bool,
+    /// The node has said who it is.
+    pub introduced: bool,
     /// The node tells it of releases.
     pub listens: bool,
     /// Tokens whose acquire was sent on this connection.
@@ -110,6 +114,8 @@ impl Link {
             up_last: 0,
             down_last: 0,
             spoiled: false,
+            refused: false,
+            introduced: false,
             listens: false,
             acquired: Vec::new(),
         }

@@ -65,7 +65,7 @@ impl World<'_> {
             Stage::Ended => return,
             Stage::Opening | Stage::Ready => l.unanswered.push_back(Asked { kind, at: now }),
         }
-        self.check.sent(actor, l.node, &request, self.now);
+        self.check.sent(actor, l.node, &request, now, self.now);
         let outcome = &mut self.actors[actor].outcome;
         outcome.requests += 1;
         outcome.acquires += usize::from(matches!(kind, Kind::Acquire(_)));

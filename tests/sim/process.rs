@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, Contract, Event, Holder},
+    protocol::{Action, Contract, Event, GuardTerms, Holder, Ttl},
 };
 
 use super::{
@@ -32,6 +32,7 @@ impl World<'_> {
             timing,
             patience: plan.patience,
             strategy: plan.strategy,
+            guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
             random: Box::new(move || random.wide()),
         };
         a.brain = Some((self.maker)(contract));

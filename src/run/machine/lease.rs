@@ -149,7 +149,9 @@ impl Machine {
             Verdict::Held | Verdict::Contended => self.rules.conflict_exit_code,
             Verdict::Unavailable if rights_are_missing(&denial.nodes) => Code::Refused.number(),
             Verdict::Unfit => Code::Config.number(),
-            Verdict::Unavailable | Verdict::TooSlow => Code::Unavailable.number(),
+            Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => {
+                Code::Unavailable.number()
+            }
         };
         // The verdict is out at once; the clean-up behind it needs no words.
         let reason = Reason::Denied(denial);
