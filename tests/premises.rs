@@ -4,7 +4,7 @@
 use redlock::commands::sandbox::{launcher::Launcher, servers::Server};
 
 use crate::harness::{
-    Redlock, eventually, fleet,
+    Redlock, eventually, fleet, scratch,
     servers::{Fleet, Inspect, InspectAll},
 };
 
@@ -124,4 +124,63 @@ fn node_that_restarted_does_not_vote_before_it_is_older_than_the_ttl() {
     // Whoever waits waits through it.
     run("auto").args(["-w", "15s", "-q"]).command(["echo", "ran"]).stdout("ran\n").check();
     eventually("no key is left", || fleet.all_keys().is_empty());
+}
+
+/// A command that ends when the file `go` is there.
+fn until(go: &std::path::Path) -> String {
+    format!("echo ready; until [ -e '{}' ]; do sleep 0.02; done; echo done", go.display())
+}
+
+#[test]
+fn two_of_five_nodes_that_restart_empty_at_once_are_healed_and_let_nobody_in() {
+    let mut fleet = fleet(5);
+    let place = scratch();
+    let go = place.path().join("go");
+    let nodes = fleet.nodes();
+    let mut holder = guarded(&nodes, "strict")
+        .args(["-t", "2s", "-w", "15s", "-q"])
+        .shell(&until(&go))
+        .stdout("ready\ndone\n")
+        .start();
+    holder.wait_stdout("ready\n");
+    for server in &mut fleet.servers_mut()[..2] {
+        server.kill();
+    }
+    for server in &mut fleet.servers_mut()[..2] {
+        server.restart().unwrap();
+    }
+    let contender = || {
+        let run = guarded(&nodes, "strict").args(["-n", "-q"]).command(["echo", "ran"]);
+        run.exits(75).check()
+    };
+    contender();
+    eventually("the lock is on all nodes again", || fleet.holding("k").len() == 5);
+    contender();
+    std::fs::write(go, "").unwrap();
+    holder.check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}
+
+#[test]
+fn three_of_five_nodes_that_restart_empty_end_the_command_first() {
+    let mut fleet = fleet(5);
+    let nodes = fleet.nodes();
+    let mut holder = guarded(&nodes, "auto")
+        .args(["-t", "3s"])
+        .shell("echo ready; exec sleep 60")
+        .exits(79)
+        .stdout("ready\n")
+        .stderr_like(
+            "redlock: lost 'k': * do not hold it any more; the command gets KILL\n\
+             redlock: exit 79: 'k' was lost while the command ran\n",
+        )
+        .start();
+    holder.wait_stdout("ready\n");
+    for server in &mut fleet.servers_mut()[..3] {
+        server.restart().unwrap();
+    }
+    // They are young, and the other two are not: nobody else gets it before.
+    let contender = guarded(&nodes, "strict").args(["-n", "-q"]).command(["echo", "ran"]).output();
+    assert!(contender.stdout.is_empty(), "{contender}");
+    holder.check();
 }

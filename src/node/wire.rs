@@ -39,7 +39,7 @@ impl Wire {
     /// Appends the command for `request` to `out`.
     pub fn pack(&self, request: &Request, out: &mut Vec<u8>) {
         let cmd = match request {
-            Request::Acquire { token, value, ttl } => {
+            Request::Acquire { token, value, ttl } | Request::Heal { token, value, ttl } => {
                 let mut cmd = self.eval(&self.acquire, Some(token));
                 cmd.arg(value).arg(millis(*ttl));
                 cmd
@@ -114,6 +114,7 @@ impl Wire {
             Value::Int(2) => Some(Reply::Already),
             Value::Int(0) => Some(Reply::Absent),
             Value::ServerError(error) => Some(Reply::Refused(refusal(error, secret))),
+            Value::Array(parts) if matches!(parts.first(), Some(Value::Int(_))) => time(parts),
             Value::Array(rows) if !rows.is_empty() => {
                 rows.iter().map(|row| self.obstacle(row)).collect::<Option<_>>().map(Reply::Held)
             }
@@ -140,6 +141,15 @@ impl Wire {
             expires_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
         })
     }
+}
+
+/// `1, seconds, microseconds`.
+fn time(parts: &[Value]) -> Option<Reply> {
+    let [Value::Int(1), Value::Int(seconds), Value::Int(micros)] = parts else {
+        return None;
+    };
+    let seconds = Duration::from_secs(u64::try_from(*seconds).ok()?);
+    Some(Reply::Extended(seconds + Duration::from_micros(u64::try_from(*micros).ok()?)))
 }
 
 /// A script as it is sent: with what all share before it, without comments and indentation, since

@@ -190,7 +190,7 @@ impl Attempt {
             }
         }
         self.seats[node.get()].ballot = match reply {
-            Reply::Done | Reply::Already => Ballot::Ours,
+            Reply::Done | Reply::Already | Reply::Extended(_) => Ballot::Ours,
             Reply::Held(_) | Reply::Absent => Ballot::Other,
             Reply::Refused(_) => Ballot::Failed,
         };

@@ -23,6 +23,8 @@ use crate::clock::Tick;
 pub enum Ask {
     /// [`Request::Acquire`] for this token.
     Acquire(Token),
+    /// [`Request::Heal`] for this token.
+    Heal(Token),
     /// [`Request::Extend`] for this token.
     Extend(Token),
     /// [`Request::Release`] for this token.
@@ -39,11 +41,22 @@ impl Ask {
     fn of(request: &Request) -> Self {
         match *request {
             Request::Acquire { token, .. } => Self::Acquire(token),
+            Request::Heal { token, .. } => Self::Heal(token),
             Request::Extend { token, .. } => Self::Extend(token),
             Request::Release { token, .. } => Self::Release(token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+        }
+    }
+}
+
+impl Ask {
+    /// The token whose keys it sets where they are absent, whenever it is executed.
+    fn sets(self) -> Option<Token> {
+        match self {
+            Self::Acquire(token) | Self::Heal(token) => Some(token),
+            _ => None,
         }
     }
 }
@@ -125,6 +138,8 @@ struct Conn {
     /// database), so that only another one brings the node back.
     refuses: bool,
     listening: Listening,
+    /// A request that sets keys was queued on it.
+    sets: bool,
 }
 
 /// Whether a connection is told of releases.
@@ -143,6 +158,11 @@ enum Listening {
 }
 
 impl Conn {
+    /// It may still set the keys of `token`.
+    fn may_set(&self, token: Token) -> bool {
+        self.unanswered.iter().any(|sent| sent.ask.sets() == Some(token))
+    }
+
     fn owes(&self, ask: Ask) -> bool {
         self.unanswered.iter().any(|sent| sent.ask == ask)
     }
@@ -282,7 +302,7 @@ impl Links {
             let request = Request::Release { token, announce };
             carried.release = Some(request.clone());
             for conn in &mut link.aside {
-                if conn.owes(Ask::Acquire(token)) {
+                if conn.may_set(token) {
                     push(conn, request.clone(), now, &mut self.actions);
                 }
             }
@@ -420,17 +440,25 @@ impl Links {
         let Some(conn) = link.current.take_if(|conn| conn.silent) else {
             return;
         };
-        let in_use = |sent: &Sent| match sent.ask {
-            Ask::Acquire(token) => {
-                link.carried.iter().any(|c| c.token == token && c.release.is_none())
-            }
-            _ => false,
+        let in_use = |sent: &Sent| {
+            let token = sent.ask.sets();
+            link.carried.iter().any(|c| Some(c.token) == token && c.release.is_none())
         };
         if conn.unanswered.iter().any(in_use) {
             link.aside.push(conn);
         } else {
             self.actions.push(Action::Close(conn.id));
         }
+    }
+
+    /// For a hold: parts with a silent connection, and with one that refuses, unless it carried an
+    /// acquire; a preamble can fail for a while as everything can.
+    pub fn reopen(&mut self, node: NodeIndex) {
+        let barren = |conn: &mut Conn| conn.refuses && conn.unanswered.is_empty() && !conn.sets;
+        if let Some(conn) = self.nodes[node.get()].current.take_if(barren) {
+            self.actions.push(Action::Close(conn.id));
+        }
+        self.renew(node);
     }
 
     /// Parts with a connection that refuses as well. Not for a hold: if an acquire that was refused
@@ -473,7 +501,9 @@ pub fn refusal(why: Unfit) -> Refusal {
 
 /// Queues `request` on `conn`.
 fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
-    conn.unanswered.push_back(Sent { ask: Ask::of(&request), at: now });
+    let ask = Ask::of(&request);
+    conn.sets |= ask.sets().is_some();
+    conn.unanswered.push_back(Sent { ask, at: now });
     actions.push(Action::Send(conn.id, request));
 }
 
@@ -505,6 +535,7 @@ impl Link {
             silent: false,
             refuses: false,
             listening: Listening::No,
+            sets: false,
         };
         for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
@@ -514,7 +545,9 @@ impl Link {
 
     fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
         match request {
-            Request::Acquire { token, .. } | Request::Extend { token, .. } => {
+            Request::Acquire { token, .. }
+            | Request::Heal { token, .. }
+            | Request::Extend { token, .. } => {
                 match self.carried.iter_mut().find(|carried| carried.token == token) {
                     Some(carried) => {
                         carried.kept_from = now;
@@ -548,26 +581,28 @@ impl Link {
     /// What an answer says about the tokens that the node carries.
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
-            Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
+            Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
+                token
+            }
             Ask::Subscribe | Ask::Attend | Ask::Look => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;
         };
-        let may_come = self.current.iter().chain(&self.aside).any(|c| c.owes(Ask::Acquire(token)));
+        let may_come = self.current.iter().chain(&self.aside).any(|c| c.may_set(token));
         let gone = match (sent.ask, reply) {
             (Ask::Release(_), Reply::Refused(_)) => {
                 // It refused the acquire as well: there is nothing to tell.
                 self.carried[place].evidence == Evidence::Asked
             }
-            (Ask::Acquire(_) | Ask::Extend(_), reply) if reply.is_done() => {
+            (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
                 self.carried[place].evidence = Evidence::Confirmed;
                 self.carried[place].kept_from = now;
                 false
             }
             // A refused acquire may have set one of several keys.
             (_, Reply::Refused(_)) => false,
-            (_, Reply::Done | Reply::Already | Reply::Absent | Reply::Held(_)) => true,
+            _ => true,
         };
         if gone && !may_come {
             self.carried.swap_remove(place);
@@ -581,7 +616,7 @@ impl Link {
             self.answers = false;
         }
         for sent in &conn.unanswered {
-            let Ask::Acquire(token) = sent.ask else {
+            let Some(token) = sent.ask.sets() else {
                 continue;
             };
             if conn.ready.is_none() {

@@ -9,6 +9,7 @@ mod holder;
 mod key;
 mod lease;
 mod link;
+mod pace;
 mod random;
 mod request;
 mod server;

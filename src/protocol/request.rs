@@ -39,8 +39,17 @@ pub enum Request {
         /// The expiry.
         ttl: Duration,
     },
-    /// Raise the expiry to `ttl` when every key carries the token. Answers [`Reply::Done`],
-    /// [`Reply::Absent`] or [`Reply::Held`].
+    /// Set keys that a holder found absent on this node again, as [`Request::Acquire`] does.
+    Heal {
+        /// Whose keys these are.
+        token: Token,
+        /// The whole value.
+        value: String,
+        /// The expiry.
+        ttl: Duration,
+    },
+    /// Raise the expiry to `ttl` when every key carries the token. Answers
+    /// [`Reply::Extended`], [`Reply::Absent`] or [`Reply::Held`].
     Extend {
         /// The token that must be there.
         token: Token,
@@ -129,6 +138,8 @@ pub enum Reply {
     Held(Vec<Obstacle>),
     /// The node refused.
     Refused(Refusal),
+    /// As [`Reply::Done`], to an extension; the node's clock shows so much since 1970.
+    Extended(Duration),
     /// As [`Reply::Done`], to an acquire: every key carried the token before.
     Already,
 }
@@ -136,7 +147,7 @@ pub enum Reply {
 impl Reply {
     /// Whether it was done, whatever else the answer says.
     pub fn is_done(&self) -> bool {
-        matches!(self, Self::Done | Self::Already)
+        matches!(self, Self::Done | Self::Already | Self::Extended(_))
     }
 }
 

@@ -494,7 +494,8 @@ impl Session {
         let nodes = lease.nodes();
         let validity = lease.validity().unwrap_or(now);
         let waited = now.since(self.started);
-        let hold = Hold::start(token, lease, &self.links, &self.views, &self.timing, now);
+        let value = valuer(&self.holder, now.since(self.started))(token);
+        let hold = Hold::start(token, value, lease, &self.links, &self.views, &self.timing, now);
         self.phase = Phase::Holding(hold);
         self.tell(Event::Acquired { token, validity, nodes, waited });
         self.step(now);

@@ -64,6 +64,11 @@ struct Known {
     until: Option<Tick>,
     /// The node's last word was that it does not carry the token.
     gone: bool,
+    /// It was, at some time since the client has the lock.
+    was_gone: bool,
+    /// It carries the token again, heard then; who confirmed an extension sent later, and what it
+    /// is good for once a quorum has.
+    back: Option<(Tick, u16, Tick)>,
 }
 
 /// What a client said about its lock.
@@ -71,6 +76,8 @@ struct Known {
 pub struct Claim {
     pub token: Token,
     pub validity: Tick,
+    /// Since when.
+    since: Tick,
     lost: bool,
 }
 
@@ -209,26 +216,54 @@ impl Check {
         newest: bool,
         asked: Asked,
         reply: &Reply,
+        now: Tick,
     ) {
         let nodes = self.nodes;
         let account = &mut self.accounts[actor];
         let (Kind::Acquire(token) | Kind::Extend(token)) = asked.kind else {
             return;
         };
-        let known = account.known.entry(token);
-        let known = &mut known.or_insert_with(|| vec![Known::default(); nodes])[link.node];
+        let all = account.known.entry(token).or_insert_with(|| vec![Known::default(); nodes]);
         // Nothing can have been executed before there was a connection.
         let sent = asked.at.max(link.ready_at);
-        match reply {
-            Reply::Done | Reply::Already => {
-                let until = sent.after(account.timing.ttl).before(account.timing.drift);
-                known.until = known.until.max(Some(until));
-                known.gone &= !newest;
+        let until = sent.after(account.timing.ttl).before(account.timing.drift);
+        let held = account.claim.is_some_and(|claim| claim.token == token);
+        let known = &mut all[link.node];
+        if held && !newest && !reply.is_done() {
+            // Its successor may have told later news.
+            return;
+        }
+        if matches!(reply, Reply::Absent | Reply::Held(_)) {
+            *known = Known { asked: known.asked, gone: true, was_gone: held, ..Known::default() };
+            return;
+        }
+        if !reply.is_done() {
+            return;
+        }
+        // Late answers to the acquisition itself count.
+        let again = match asked.kind {
+            Kind::Acquire(_) => account.claim.is_some_and(|claim| asked.at > claim.since),
+            _ => true,
+        };
+        if known.gone && held && again {
+            // Whoever took the lock away from others is not noticed by what they said before.
+            let back = known.back.get_or_insert((now, 0, until));
+            back.2 = back.2.max(until);
+            return;
+        }
+        known.until = known.until.max(Some(until));
+        known.gone &= !newest;
+        if let Kind::Extend(_) = asked.kind {
+            for known in all {
+                let Some((since, vouchers, until)) = &mut known.back else { continue };
+                if asked.at >= *since {
+                    *vouchers |= 1 << link.node;
+                }
+                if vouchers.count_ones() as usize >= self.quorum {
+                    known.until = known.until.max(Some(*until));
+                    (known.gone, known.back) = (false, None);
+                }
             }
-            Reply::Absent | Reply::Held(_) => {
-                *known = Known { until: None, gone: true, ..*known };
-            }
-            Reply::Refused(_) => {}
         }
     }
 
@@ -244,7 +279,7 @@ impl Check {
     pub fn acquired(&mut self, actor: usize, token: Token, validity: Tick, now: Tick, at: Real) {
         let account = &mut self.accounts[actor];
         let reserve = account.timing.reserve();
-        let before = account.claim.replace(Claim { token, validity, lost: false });
+        let before = account.claim.replace(Claim { token, validity, since: now, lost: false });
         if before.is_some() {
             self.broken(Rule::HonestValidity, at, format!("client {actor} acquires twice"));
         }
@@ -284,7 +319,7 @@ impl Check {
     pub fn lost(&mut self, actor: usize, at: Real) {
         let account = &self.accounts[actor];
         let known = account.claim.and_then(|c| account.known.get(&c.token));
-        let may_carry = |known: &&Known| known.asked && !known.gone;
+        let may_carry = |known: &&Known| known.asked && !known.gone && !known.was_gone;
         let carriers = known.map_or(0, |all| all.iter().filter(may_carry).count());
         if carriers >= self.quorum {
             let what = format!("client {actor} gives up a lock that may be there");

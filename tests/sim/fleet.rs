@@ -151,7 +151,10 @@ impl World<'_> {
                 keys.iter().map(|key| store.get(*key, now).cloned()).collect()
             };
             let before = look(&node.store);
-            let done = node.store.execute(keys, request, now);
+            let mut done = node.store.execute(keys, request, now);
+            if let (Kind::Extend(_), Reply::Done) = (kind, &done) {
+                done = Reply::Extended(Duration::from_nanos(node.clock.at(self.now)));
+            }
             let after = look(&node.store);
             if !self.links[link].spoiled {
                 reply = done;

@@ -202,6 +202,27 @@ pub fn restarts(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Locks that somebody frees by hand, node by node: some of a holder's nodes lose it while it is
+/// extended, and others want it.
+pub fn forced(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.premise = Premise::Broken;
+    plan.goal = Goal::Any;
+    for actor in &mut plan.actors {
+        actor.command = nanos(actor.timing.ttl) * rng.between(1, 3);
+    }
+    let nodes = plan.nodes.len();
+    for _ in 0..rng.between(1, 4) {
+        let at = rng.below(2 * SEC);
+        let count = rng.index(nodes) + 1;
+        for node in rng.some_of(nodes, count) {
+            let at = at + rng.below(20 * plan.net.rtt);
+            plan.faults.push(Fault { node, at, until: at, what: What::Emptied });
+        }
+    }
+    plan
+}
+
 fn any_patience(rng: &mut Rng) -> Patience {
     match rng.below(3) {
         0 => Patience::NoWait,
@@ -329,6 +350,11 @@ mod tests {
     #[test]
     fn nodes_that_restart_without_memory_make_no_second_holder() {
         hold(400, &restarts, &session);
+    }
+
+    #[test]
+    fn lock_that_is_freed_node_by_node_is_healed_or_lost_and_never_guessed() {
+        hold(500, &forced, &session);
     }
 
     #[test]

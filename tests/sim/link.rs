@@ -56,7 +56,8 @@ pub enum Kind {
 impl Kind {
     pub fn of(request: &Request) -> Self {
         match request {
-            Request::Acquire { token, .. } => Self::Acquire(*token),
+            // Both set keys, whenever they are executed.
+            Request::Acquire { token, .. } | Request::Heal { token, .. } => Self::Acquire(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
             Request::Release { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,

@@ -283,7 +283,7 @@ impl Naive {
         let from = if self.flaw == Flaw::CountsFromAnswer { now } else { at };
         let drift = if self.flaw == Flaw::NoDrift { Duration::ZERO } else { timing.drift };
         match (reply, kind) {
-            (Reply::Done, _) if !n.held => {
+            (reply, _) if reply.is_done() && !n.held => {
                 n.until = n.until.max(Some(from.after(timing.ttl).before(drift)));
             }
             (Reply::Absent | Reply::Held(_), Kind::Extend(_))

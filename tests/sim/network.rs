@@ -177,7 +177,7 @@ impl World<'_> {
                     let mut same = self.actors[actor].links.iter().rev();
                     let newest = same.find(|(known, _)| known.node == id.node);
                     let newest = newest.is_some_and(|(known, _)| *known == id);
-                    self.check.answered(actor, l, newest, asked, reply);
+                    self.check.answered(actor, l, newest, asked, reply, now);
                 }
             }
         }

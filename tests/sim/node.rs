@@ -80,7 +80,9 @@ impl Store {
             }
         }
         match request {
-            Request::Acquire { token, value, ttl } => self.acquire(keys, *token, value, *ttl, now),
+            Request::Acquire { token, value, ttl } | Request::Heal { token, value, ttl } => {
+                self.acquire(keys, *token, value, *ttl, now)
+            }
             Request::Extend { token, ttl } => self.extend(keys, *token, *ttl, now),
             Request::Release { token, .. } => self.release(keys, *token, now),
             // Who listens is the connections' business.
