@@ -118,6 +118,12 @@ pub struct RunArgs {
     /// A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL].
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL", hide_env = true)]
     pub label: Option<String>,
+    /// Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder.
+    ///
+    /// Costs one more round trip. A resource that keeps the largest number it has seen, and refuses
+    /// smaller ones, is safe also from a holder that was stopped for longer than its lock lasted.
+    #[arg(long)]
+    pub fence: bool,
     /// How the nodes are asked.
     #[arg(long, value_enum, default_value_t)]
     pub strategy: StrategyArg,

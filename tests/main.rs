@@ -12,6 +12,8 @@ mod bad_input;
 mod child;
 mod exit_codes;
 mod faults;
+mod fence;
+mod fence_model;
 mod harness;
 mod hold;
 mod house;

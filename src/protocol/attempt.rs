@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use super::{
-    Lease, Links, NodeIndex, NodeView, Reply, Request, Strategy, Timing, Token, Trouble, Verdict,
+    Fence, Fencing, Lease, Links, NodeIndex, NodeView, Reply, Request, Sealing, Strategy, Timing,
+    Token, Trouble, Verdict,
     guard::Electorate,
     lease::quorum,
     link::{Ask, Sent},
@@ -41,6 +42,8 @@ pub struct Desk<'a> {
     pub random: &'a mut Random,
     /// Whose votes count.
     pub electorate: &'a Electorate,
+    /// Whether a fencing token is wanted.
+    pub fencing: Fencing,
     /// The durations.
     pub timing: &'a Timing,
     /// The value that holds the lock for a token.
@@ -92,6 +95,8 @@ enum Phase {
     Lead { node: NodeIndex, until: Tick },
     /// The first node was somebody else's; the others are asked what they carry.
     Look { since: Tick, judge: Option<Tick> },
+    /// A quorum is ours, and takes the fencing token.
+    Seal,
     /// We yielded and come back at `until`.
     Rest { until: Tick, then: Comeback },
 }
@@ -108,6 +113,7 @@ pub struct Attempt {
     started: Tick,
     token: Token,
     lease: Lease,
+    fence: Fence,
     seats: Vec<Seat>,
     phase: Phase,
     strategy: Strategy,
@@ -128,6 +134,7 @@ impl Attempt {
             started: desk.now,
             token: desk.random.token(),
             lease: Lease::new(nodes),
+            fence: Fence::new(nodes),
             seats: vec![Seat { ballot: Ballot::Unasked, quiet: false, spoke: false }; nodes],
             phase: Phase::Vote { since: desk.now, judge: None },
             strategy,
@@ -169,9 +176,19 @@ impl Attempt {
             Ask::Acquire(token) if token == self.token => {
                 self.took = desk.now.since(sent.at);
                 desk.views.learn(node, reply, desk.now);
+                if let Reply::Counted(counters) = reply {
+                    self.fence.count(node, counters);
+                }
                 if reply.is_done() {
                     self.lease.raise(node, sent.at, desk.timing.ttl, desk.timing.drift);
                 }
+            }
+            Ask::Seal(token) if token == self.token => {
+                match reply {
+                    Reply::Done => self.fence.sealed(node),
+                    _ => self.fence.failed(node),
+                }
+                return;
             }
             Ask::Look if matches!(self.phase, Phase::Look { .. }) => {
                 desk.views.learn(node, reply, desk.now);
@@ -190,7 +207,7 @@ impl Attempt {
             }
         }
         self.seats[node.get()].ballot = match reply {
-            Reply::Done | Reply::Already | Reply::Extended(_) => Ballot::Ours,
+            Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => Ballot::Ours,
             Reply::Held(_) | Reply::Absent => Ballot::Other,
             Reply::Refused(_) => Ballot::Failed,
         };
@@ -198,6 +215,7 @@ impl Attempt {
 
     /// A node failed.
     pub fn failed(&mut self, node: NodeIndex) {
+        self.fence.failed(node);
         let seat = &mut self.seats[node.get()];
         if seat.ballot != Ballot::Ours {
             seat.ballot = Ballot::Failed;
@@ -208,6 +226,7 @@ impl Attempt {
     pub fn unfit(&mut self, node: NodeIndex) {
         self.seats[node.get()].ballot = Ballot::Failed;
         self.lease.clear(node);
+        self.fence.failed(node);
     }
 
     /// Does what is due. To be called after every answer and failure, and at the deadline.
@@ -215,8 +234,14 @@ impl Attempt {
         if desk.views.is_unfit() {
             return Some(Outcome::Denied(Verdict::Unfit));
         }
+        if matches!(self.phase, Phase::Seal) {
+            return self.step_seal(desk);
+        }
         if self.is_acquired(desk) && !self.is_premature(desk) {
-            return Some(Outcome::Acquired);
+            return match desk.fencing {
+                Fencing::Off => Some(Outcome::Acquired),
+                Fencing::On => self.seal(desk),
+            };
         }
         if desk.views.is_held() {
             return Some(Outcome::Denied(Verdict::Held));
@@ -239,6 +264,7 @@ impl Attempt {
                 }
                 None
             }
+            Phase::Seal => None,
             Phase::Lead { node, until } => self.step_lead(node, until, desk),
             Phase::Look { since, judge } => self.step_look(since, judge, desk),
             Phase::Rest { until, then } => {
@@ -264,6 +290,7 @@ impl Attempt {
             Phase::Hope { until } => std::iter::once(until).chain(slow()).min(),
             Phase::Lead { until, .. } | Phase::Rest { until, .. } => Some(until),
             Phase::Look { judge, .. } => judge,
+            Phase::Seal => slow(),
         }
     }
 
@@ -277,6 +304,39 @@ impl Attempt {
             Verdict::Unavailable
         } else {
             Verdict::Contended
+        }
+    }
+
+    /// The fencing token, when one was wanted.
+    pub fn number(&self) -> Option<u64> {
+        self.fence.number()
+    }
+
+    /// Phase 2 of fencing: those whose votes are counted take the number.
+    fn seal(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
+        self.phase = Phase::Seal;
+        let (number, asked) = self.fence.seal(|node| desk.electorate.counts(node));
+        for (node, counted) in asked {
+            let request = Request::Seal { token: self.token, counted, number };
+            desk.links.ask(node, request, desk.now);
+        }
+        self.step_seal(desk)
+    }
+
+    fn step_seal(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
+        if !self.is_acquired(desk) {
+            return self.too_slow(desk);
+        }
+        match self.fence.sealing() {
+            Sealing::Done => Some(Outcome::Acquired),
+            Sealing::Open => None,
+            Sealing::Failed if self.is_over(desk.now) => {
+                Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)))
+            }
+            Sealing::Failed => {
+                self.give_way(Comeback::AllAtOnce, desk);
+                None
+            }
         }
     }
 
@@ -347,10 +407,10 @@ impl Attempt {
 
     fn acquire(&mut self, node: NodeIndex, desk: &mut Desk<'_>) {
         self.seats[node.get()].ballot = Ballot::Asked;
-        let request = Request::Acquire {
-            token: self.token,
-            value: (desk.value)(self.token),
-            ttl: desk.timing.ttl,
+        let (token, value, ttl) = (self.token, (desk.value)(self.token), desk.timing.ttl);
+        let request = match desk.fencing {
+            Fencing::Off => Request::Acquire { token, value, ttl },
+            Fencing::On => Request::AcquireCounted { token, value, ttl },
         };
         desk.links.ask(node, request, desk.now);
     }
@@ -486,6 +546,7 @@ impl Attempt {
         desk.links.release(self.token, false, desk.now);
         self.token = desk.random.token();
         self.lease = Lease::new(self.seats.len());
+        self.fence = Fence::new(self.seats.len());
         self.hopes = 0;
         self.hoping_since = None;
         for (node, seat) in desk.links.nodes().zip(&mut self.seats) {

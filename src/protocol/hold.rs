@@ -86,6 +86,8 @@ enum Round {
 pub struct Hold {
     token: Token,
     value: String,
+    /// The fencing token.
+    number: Option<u64>,
     lease: Lease,
     seats: Vec<Seat>,
     next: Tick,
@@ -100,11 +102,11 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The lock was acquired under `token`, with `lease` so far; `value` is what nodes that lose
-    /// it are healed with.
+    /// The lock was acquired under `token`, with `lease` so far; `value` and fencing token are
+    /// what nodes that lose it are healed with.
     pub fn start(
         token: Token,
-        value: String,
+        (value, number): (String, Option<u64>),
         lease: Lease,
         links: &Links,
         views: &Views,
@@ -128,6 +130,7 @@ impl Hold {
         Self {
             token,
             value,
+            number,
             lease,
             seats,
             next: asked.after(timing.every),
@@ -315,7 +318,8 @@ impl Hold {
             if seat.absent && seat.back.is_none() && !seat.due && now >= seat.heal_from {
                 seat.heal_from = now.after(timing.retry);
                 let (token, value) = (self.token, self.value.clone());
-                links.ask(node, Request::Heal { token, value, ttl: timing.ttl }, now);
+                let request = Request::Heal { token, value, ttl: timing.ttl, number: self.number };
+                links.ask(node, request, now);
             }
         }
     }

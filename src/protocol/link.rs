@@ -21,8 +21,10 @@ use crate::clock::Tick;
 /// What an unanswered or answered request was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// [`Request::Acquire`] for this token.
+    /// [`Request::Acquire`] or [`Request::AcquireCounted`] for this token.
     Acquire(Token),
+    /// [`Request::Seal`] for this token.
+    Seal(Token),
     /// [`Request::Heal`] for this token.
     Heal(Token),
     /// [`Request::Extend`] for this token.
@@ -39,11 +41,14 @@ pub enum Ask {
 
 impl Ask {
     fn of(request: &Request) -> Self {
-        match *request {
-            Request::Acquire { token, .. } => Self::Acquire(token),
-            Request::Heal { token, .. } => Self::Heal(token),
-            Request::Extend { token, .. } => Self::Extend(token),
-            Request::Release { token, .. } => Self::Release(token),
+        match request {
+            Request::Acquire { token, .. } | Request::AcquireCounted { token, .. } => {
+                Self::Acquire(*token)
+            }
+            Request::Seal { token, .. } => Self::Seal(*token),
+            Request::Heal { token, .. } => Self::Heal(*token),
+            Request::Extend { token, .. } => Self::Extend(*token),
+            Request::Release { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
@@ -546,6 +551,7 @@ impl Link {
     fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
         match request {
             Request::Acquire { token, .. }
+            | Request::AcquireCounted { token, .. }
             | Request::Heal { token, .. }
             | Request::Extend { token, .. } => {
                 match self.carried.iter_mut().find(|carried| carried.token == token) {
@@ -562,7 +568,11 @@ impl Link {
                     }),
                 }
             }
-            Request::Release { .. } | Request::Subscribe | Request::Attend | Request::Look => {}
+            Request::Release { .. }
+            | Request::Seal { .. }
+            | Request::Subscribe
+            | Request::Attend
+            | Request::Look => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -584,7 +594,7 @@ impl Link {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
                 token
             }
-            Ask::Subscribe | Ask::Attend | Ask::Look => return,
+            Ask::Seal(_) | Ask::Subscribe | Ask::Attend | Ask::Look => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;

@@ -3,6 +3,7 @@
 //! simulator drive it through millions of histories.
 
 mod attempt;
+mod fence;
 mod guard;
 mod hold;
 mod holder;
@@ -19,6 +20,7 @@ mod token;
 mod views;
 mod wait;
 
+pub use fence::{Fence, Fencing, Sealing};
 pub use guard::{GuardTerms, RestartGuard, Youth};
 pub use holder::Holder;
 pub use key::{Key, KeyError};

@@ -39,6 +39,27 @@ pub enum Request {
         /// The expiry.
         ttl: Duration,
     },
+    /// As [`Request::Acquire`], and raise the counter of every key by one, or to the node's time.
+    /// Answers [`Reply::Counted`] or [`Reply::Held`].
+    AcquireCounted {
+        /// Whose keys these are.
+        token: Token,
+        /// The whole value.
+        value: String,
+        /// The expiry.
+        ttl: Duration,
+    },
+    /// Raise every counter to `number` when every key carries the token and every counter is as it
+    /// was told. Answers [`Reply::Done`], [`Reply::Held`], or [`Reply::Absent`] when a key or a
+    /// counter is another.
+    Seal {
+        /// The token that must be there.
+        token: Token,
+        /// The counters that must be there, one per key.
+        counted: Vec<u64>,
+        /// The fencing token.
+        number: u64,
+    },
     /// Set keys that a holder found absent on this node again, as [`Request::Acquire`] does.
     Heal {
         /// Whose keys these are.
@@ -47,6 +68,8 @@ pub enum Request {
         value: String,
         /// The expiry.
         ttl: Duration,
+        /// The holder's fencing token: the counters become at least that.
+        number: Option<u64>,
     },
     /// Raise the expiry to `ttl` when every key carries the token. Answers
     /// [`Reply::Extended`], [`Reply::Absent`] or [`Reply::Held`].
@@ -140,6 +163,8 @@ pub enum Reply {
     Refused(Refusal),
     /// As [`Reply::Done`], to an extension; the node's clock shows so much since 1970.
     Extended(Duration),
+    /// As [`Reply::Done`], to an acquire that counts: the counters, one per key.
+    Counted(Vec<u64>),
     /// As [`Reply::Done`], to an acquire: every key carried the token before.
     Already,
 }
@@ -147,7 +172,7 @@ pub enum Reply {
 impl Reply {
     /// Whether it was done, whatever else the answer says.
     pub fn is_done(&self) -> bool {
-        matches!(self, Self::Done | Self::Already | Self::Extended(_))
+        matches!(self, Self::Done | Self::Already | Self::Extended(_) | Self::Counted(_))
     }
 }
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    ConnId, GuardTerms, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request, Timing,
-    Token, Trouble, Unfit, Youth,
+    ConnId, Fencing, GuardTerms, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request,
+    Timing, Token, Trouble, Unfit, Youth,
     attempt::{Attempt, Desk, Outcome},
     guard::Guard,
     hold::{Finding, Hold},
@@ -53,6 +53,8 @@ pub struct Contract {
     pub patience: Patience,
     /// How to ask.
     pub strategy: Strategy,
+    /// Whether a fencing token is wanted.
+    pub fencing: Fencing,
     /// When nodes that restarted may vote.
     pub guard: GuardTerms,
     /// Where randomness comes from: 128 random bits a call.
@@ -77,6 +79,8 @@ pub enum Action {
 /// What the owner of the session is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The fencing token of the lock, which follows at once.
+    Fenced(u64),
     /// The lock is ours.
     Acquired {
         /// Under this token.
@@ -207,6 +211,7 @@ pub struct Session {
     timing: Timing,
     patience: Patience,
     strategy: Strategy,
+    fencing: Fencing,
     guard: Guard,
     random: Random,
     links: Links,
@@ -223,13 +228,15 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, guard, random } = contract;
+        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, random } =
+            contract;
         Self {
             nodes,
             holder,
             timing,
             patience,
             strategy,
+            fencing,
             guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
@@ -347,6 +354,7 @@ impl Session {
         let mut desk = Desk {
             links: &mut self.links,
             electorate: &electorate,
+            fencing: self.fencing,
             views: &mut self.views,
             random: &mut self.random,
             timing: &self.timing,
@@ -365,6 +373,7 @@ impl Session {
         let mut desk = Desk {
             links: &mut self.links,
             electorate: &electorate,
+            fencing: self.fencing,
             views: &mut self.views,
             random: &mut self.random,
             timing: &self.timing,
@@ -495,8 +504,13 @@ impl Session {
         let validity = lease.validity().unwrap_or(now);
         let waited = now.since(self.started);
         let value = valuer(&self.holder, now.since(self.started))(token);
-        let hold = Hold::start(token, value, lease, &self.links, &self.views, &self.timing, now);
+        let number = attempt.number();
+        let heal = (value, number);
+        let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
         self.phase = Phase::Holding(hold);
+        if let Some(number) = number {
+            self.tell(Event::Fenced(number));
+        }
         self.tell(Event::Acquired { token, validity, nodes, waited });
         self.step(now);
     }

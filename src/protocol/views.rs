@@ -41,7 +41,7 @@ impl Views {
     /// `node` answered an acquire (then [`Reply::Done`] is a vote for us) or a look.
     pub fn learn(&mut self, node: NodeIndex, reply: &Reply, now: Tick) {
         let view = match reply {
-            Reply::Done | Reply::Already | Reply::Extended(_) => NodeView::Ours,
+            Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => NodeView::Ours,
             Reply::Absent => NodeView::Free,
             Reply::Held(obstacles) => {
                 for obstacle in obstacles {

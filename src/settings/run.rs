@@ -19,7 +19,8 @@ use crate::{
     duration::show,
     node::Fleet,
     protocol::{
-        Contract, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy, Timing, Ttl,
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy,
+        Timing, Ttl,
     },
     ui::{self, OnLost, Subject, Tone},
 };
@@ -77,6 +78,7 @@ impl RunSettings {
                 StrategyArg::Concurrent => Strategy::Concurrent,
                 StrategyArg::Sequential => Strategy::Sequential,
             },
+            fencing: if args.fence { Fencing::On } else { Fencing::Off },
             guard: guard(&args.nodes, &timing),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };

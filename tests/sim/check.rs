@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 
 use redlock::{
     clock::Tick,
-    protocol::{Reply, Request, Timing, Token},
+    protocol::{Fencing, Reply, Request, Timing, Token},
 };
 
 use super::{
@@ -43,6 +43,8 @@ pub enum Rule {
     HonestValidity,
     /// Section 4: waiting clients are woken by those who held the lock and by nobody else.
     Announcements,
+    /// 3: fencing tokens are unique and ordered by real time.
+    FencingGrows,
     /// Verdicts and the end come in time.
     InTime,
 }
@@ -108,6 +110,8 @@ pub struct Check {
     /// The rules that are looked at; all, but where a test wants to see that one of them alone
     /// catches a bug.
     watched: Option<Vec<Rule>>,
+    /// The last fencing token of every key.
+    fences: HashMap<usize, u64>,
     /// Nodes restart, so that the votes of some do not count.
     restarts: bool,
     pub found: Option<Violation>,
@@ -134,8 +138,11 @@ impl Check {
             nodes: plan.nodes.len(),
             accounts: plan.actors.iter().map(|a| account(a.timing)).collect(),
             owners: HashMap::new(),
+            fences: HashMap::new(),
             watched: plan.watched.clone(),
-            restarts: plan.faults.iter().any(|f| matches!(f.what, What::Down { .. })),
+            // Nor is it when there is a second phase.
+            restarts: plan.fencing == Fencing::On
+                || plan.faults.iter().any(|f| matches!(f.what, What::Down { .. })),
             found: None,
         }
     }
@@ -165,6 +172,16 @@ impl Check {
     /// From now on the client only clears up.
     pub fn ends(&mut self, actor: usize) {
         self.accounts[actor].ended = true;
+    }
+
+    /// A client has a fencing token for its keys.
+    pub fn fenced(&mut self, keys: &[usize], number: u64, at: Real) {
+        for key in keys {
+            let last = self.fences.insert(*key, number).unwrap_or(0);
+            if last >= number {
+                self.broken(Rule::FencingGrows, at, format!("{number} comes after {last}"));
+            }
+        }
     }
 
     /// A request was queued.

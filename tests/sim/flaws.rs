@@ -165,7 +165,7 @@ impl Twisted {
                 Request::Acquire { token: first, value, ttl }
             }
             (Twist::HealsAtOnce, Request::Extend { token, ttl }) => {
-                Request::Heal { token, value: token.to_string(), ttl }
+                Request::Heal { token, value: token.to_string(), ttl, number: None }
             }
             (Twist::SameToken, Request::Extend { token, ttl }) => {
                 Request::Extend { token: self.token.unwrap_or(token), ttl }

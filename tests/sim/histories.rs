@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Occupant, Patience, Strategy};
+use redlock::protocol::{Fencing, Occupant, Patience, Strategy};
 
 use super::{
     clock::{MS, Real, SEC, nanos},
@@ -223,6 +223,23 @@ pub fn forced(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Clients that want fencing tokens, on nodes that keep their counters whatever else happens.
+pub fn fenced(rng: &mut Rng) -> Plan {
+    let mut plan = match rng.below(4) {
+        0 => crowd(rng),
+        1 => crowd_with_pauses(rng),
+        2 => crowd_with_several_keys(rng),
+        _ => storm(rng),
+    };
+    plan.fencing = Fencing::On;
+    for fault in &mut plan.faults {
+        if let What::Down { memory, .. } = &mut fault.what {
+            *memory = Memory::Kept;
+        }
+    }
+    plan
+}
+
 fn any_patience(rng: &mut Rng) -> Patience {
     match rng.below(3) {
         0 => Patience::NoWait,
@@ -355,6 +372,11 @@ mod tests {
     #[test]
     fn lock_that_is_freed_node_by_node_is_healed_or_lost_and_never_guessed() {
         hold(500, &forced, &session);
+    }
+
+    #[test]
+    fn fencing_tokens_grow_from_one_holder_to_the_next() {
+        hold(600, &fenced, &session);
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub enum Kind {
     Acquire(Token),
     Extend(Token),
     Release(Token),
+    Seal(Token),
     Subscribe,
     Attend,
     Look,
@@ -57,7 +58,10 @@ impl Kind {
     pub fn of(request: &Request) -> Self {
         match request {
             // Both set keys, whenever they are executed.
-            Request::Acquire { token, .. } | Request::Heal { token, .. } => Self::Acquire(*token),
+            Request::Acquire { token, .. }
+            | Request::AcquireCounted { token, .. }
+            | Request::Heal { token, .. } => Self::Acquire(*token),
+            Request::Seal { token, .. } => Self::Seal(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
             Request::Release { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,

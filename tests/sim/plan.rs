@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Limits, Occupant, Patience, RestartGuard, Strategy, Timing, Ttl};
+use redlock::protocol::{Fencing, Limits, Occupant, Patience, RestartGuard, Strategy, Timing, Ttl};
 
 use super::{
     check::Rule,
@@ -20,6 +20,8 @@ pub struct Plan {
     pub keys: usize,
     pub net: Net,
     pub scripts: Scripts,
+    /// The clients want a fencing token.
+    pub fencing: Fencing,
     /// The clients' restart guard.
     pub guard: RestartGuard,
     /// Nobody may subscribe.
@@ -205,6 +207,7 @@ impl Plan {
             keys: 1,
             net: Net { rtt: MS, jitter: 20, spikes: 0, connect: Connect::RoundTrip },
             scripts: Scripts::Faithful,
+            fencing: Fencing::Off,
             guard: RestartGuard::Auto,
             mute: false,
             actors: Vec::new(),

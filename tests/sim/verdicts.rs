@@ -7,9 +7,9 @@ use std::{collections::VecDeque, time::Duration};
 use redlock::{
     clock::Tick,
     protocol::{
-        Action, ConnId, Contract, Event, GuardTerms, Holder, Introduction, LinkEvent, Obstacle,
-        Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard, Session, Strategy,
-        Token, Ttl, Verdict,
+        Action, ConnId, Contract, Event, Fencing, GuardTerms, Holder, Introduction, LinkEvent,
+        Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard, Session,
+        Strategy, Token, Ttl, Verdict,
     },
 };
 
@@ -109,6 +109,7 @@ impl<'a> Stage<'a> {
             timing: timing(Duration::from_secs(10)),
             patience: Patience::NoWait,
             strategy,
+            fencing: Fencing::Off,
             guard: GuardTerms {
                 rule: RestartGuard::Auto,
                 own: Duration::from_secs(10),
@@ -153,7 +154,7 @@ impl<'a> Stage<'a> {
             Event::Denied(denial) => Outcome::Denied(denial.verdict),
             Event::Settled { .. } => return self.settled = true,
             Event::Lost(_) => return self.lost = true,
-            Event::Validity(_) | Event::Note(_) => return,
+            Event::Fenced(_) | Event::Validity(_) | Event::Note(_) => return,
         };
         assert_eq!(self.outcome, None, "a second outcome after {outcome:?}");
         self.outcome = Some(outcome);

@@ -95,7 +95,7 @@ impl Machine {
                 }
             }
             Event::Note(note) => self.say(Notice::Note(note)),
-            Event::Acquired { .. } | Event::Denied(_) => {}
+            Event::Fenced(_) | Event::Acquired { .. } | Event::Denied(_) => {}
         }
     }
 
