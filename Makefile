@@ -6,9 +6,13 @@ INSTALL ?= install
 DESTDIR ?=
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
+mandir ?= $(prefix)/share/man
+bashdir ?= $(prefix)/share/bash-completion/completions
+zshdir ?= $(prefix)/share/zsh/site-functions
+fishdir ?= $(prefix)/share/fish/vendor_completions.d
 target = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all setup build demo test bench lint install clean
+.PHONY: all setup build demo test trials bench lint install clean
 
 all: build
 
@@ -25,10 +29,16 @@ demo: setup
 test: setup
 	CARGO=$(CARGO) scripts/test
 
+# The simultaneous starts as often as the promise says: 200 times 50, 20 times 200.
+trials: setup
+	REDLOCK_TEST_TRIALS=20 CARGO=$(CARGO) scripts/test --release --test main simultaneous_ -- --nocapture
+
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor
 	$(CARGO) bench --locked --bench whole
 	$(CARGO) bench --locked --bench latency
+	$(CARGO) bench --locked --bench handover
+	$(CARGO) bench --locked --bench census
 
 lint:
 	$(CARGO) fmt --check
@@ -38,6 +48,10 @@ lint:
 # Builds only when there is nothing to install, so that `sudo make install` needs no cargo.
 install: $(target)/release/redlock
 	$(INSTALL) -D -m 755 $< $(DESTDIR)$(bindir)/redlock
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(mandir)/man1 man/*.1
+	$(INSTALL) -D -m 644 completions/redlock.bash $(DESTDIR)$(bashdir)/redlock
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(zshdir) completions/_redlock
+	$(INSTALL) -D -m 644 -t $(DESTDIR)$(fishdir) completions/redlock.fish
 
 $(target)/release/redlock:
 	$(MAKE) build

@@ -14,7 +14,10 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::duration;
+use crate::{
+    duration,
+    exit::{Code, Row},
+};
 
 /// flock(1) for a fleet: run a command while holding a lock on a majority of Redis masters.
 #[derive(Debug, Parser)]
@@ -36,6 +39,67 @@ pub enum Command {
     /// gives the lock back. stdin, stdout and stderr are the command's own; the exit status is the
     /// command's, or one of the codes below.
     Run(Box<RunArgs>),
+    /// Take a lock and print its token, for scripts.
+    ///
+    /// Prints the token alone on standard output and leaves the lock on the nodes, where it ends
+    /// after --ttl unless it is extended. For jobs of one command `redlock run` is safer: it
+    /// extends by itself and ends the command when the lock is lost.
+    ///
+    /// A deploy of several steps, which gives the lock back whatever happens:
+    ///
+    ///   token=$(redlock acquire -k deploy -t 15m -w 1m) || exit
+    ///   trap 'redlock release -k deploy --token "$token"' EXIT
+    ///   trap 'exit 130' INT; trap 'exit 143' TERM
+    ///   redlock run -k deploy --token "$token" -t 15m -- ./step1
+    ///   redlock extend -k deploy --token "$token" -t 15m
+    ///
+    /// `redlock run --token` extends the lock while the step runs and leaves a full ttl behind.
+    #[command(verbatim_doc_comment)]
+    Acquire(Box<AcquireArgs>),
+    /// Prolong a lock held under a token.
+    ///
+    /// On every node that carries the token the expiry becomes --ttl from now, and never less than
+    /// it is. Prints how long the lock is certain from now on. Exit 79 says that the lock is not
+    /// held any more: stop what it protects.
+    ///
+    /// Inside of `redlock run` key, token and ttl are the run's unless given.
+    Extend(ExtendArgs),
+    /// Give a lock back, by its token or by --force.
+    ///
+    /// By token: removes the lock where it carries that token, and tells those who wait. Twice is
+    /// harmless: the second time exits 79, as does a token that has run out meanwhile. A newer
+    /// holder's lock is never touched.
+    ///
+    /// By --force: looks, shows who holds the lock, asks, and frees exactly what it has shown. A
+    /// running holder finds out at its next extension at the latest and ends its command.
+    #[command(visible_alias = "unlock")]
+    Release(ReleaseArgs),
+    /// Who holds which locks, node by node.
+    ///
+    /// Without keys: the nodes, and every lock on them. With keys: these locks in full, what each
+    /// node shows, what can be done about it, and the line that frees it.
+    ///
+    /// held: one holder is on a quorum of nodes. unknown: too few nodes answer to exclude that.
+    /// partial: nobody can hold it, and something is left on some node. free: nothing is there.
+    ///
+    /// life: alive (extended in time), late (not extended in time, ends by itself), acquired (taken
+    /// by `redlock acquire`, nobody extends it by itself), finished (kept by --min-hold), leftover
+    /// (nobody holds it), foreign (another client's value), endless (somebody took its expiry
+    /// away).
+    Status(StatusArgs),
+    /// Can these nodes keep the lock's promise? What to fix.
+    ///
+    /// Asks every node who it is and whether it would take, extend and release a lock of ours, and
+    /// watches its clock for a second. Rights are tried with a key of its own (it is named in the
+    /// output), which is removed again. Prints one line per finding: what, where, what it
+    /// endangers, and the line that would mend it; then a verdict.
+    ///
+    /// Findings: nodes that cannot be reached or refuse locks, replicas, members of a cluster,
+    /// Sentinels, the same server twice, shared replication histories, missing rights (with the
+    /// ACL rule), eviction, no persistence while the restart guard is off, young nodes, clocks
+    /// that differ or run differently, slow answers, old versions, an even list, a single node,
+    /// all nodes on this machine, locks taken with another list.
+    Doctor(DoctorArgs),
     /// Start throw-away Redis masters on this machine, for trying out and for tests.
     ///
     /// Starts real redis-server (or valkey-server) processes from PATH on free loopback ports, in
@@ -46,7 +110,7 @@ pub enum Command {
 }
 
 /// Where the lock lives.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct NodeArgs {
     /// The Redis masters, comma separated; repeatable [env: REDLOCK_NODES].
@@ -103,12 +167,25 @@ pub struct RunArgs {
     /// others wait up to the ttl. For long jobs: 5m.
     #[arg(short, long, value_name = "D", value_parser = duration::parse, default_value = "30s")]
     pub ttl: Duration,
+    /// Adopt a lock that `redlock acquire` took, for one step of a pipeline.
+    ///
+    /// Checks that the token holds the lock on a quorum of nodes (else 79), extends it while the
+    /// command runs, ends the command when it is lost, and leaves a full ttl behind instead of
+    /// releasing it.
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "fence"])]
+    pub token: Option<String>,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub waiting: WaitArgs,
+    /// For cron: when it is held, exit 0 without a byte of output.
+    ///
+    /// Means -n -q -E 0; with -w it waits first, silently. Errors are said all the same, and so is
+    /// a lock that nobody really holds (leftovers of the dead: exit 75).
+    #[arg(long, help_heading = "Waiting", conflicts_with = "conflict_exit_code")]
+    pub skip: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub child: ChildArgs,
@@ -133,6 +210,167 @@ pub struct RunArgs {
     /// Say more: once per acquisition and extension, twice per node.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
+    /// How our own lines look: text, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub log_format: LogFormatArg,
+}
+
+/// The options of `redlock acquire`.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock acquire --key K --ttl D [options]")]
+pub struct AcquireArgs {
+    /// The lock's name; repeatable: all or nothing.
+    ///
+    /// Any non-empty bytes up to 512.
+    #[arg(short, long, value_name = "K", required = true)]
+    pub key: Vec<OsString>,
+    /// When the lock ends by itself, unless it is extended or released before.
+    #[arg(short, long, value_name = "D", value_parser = duration::parse)]
+    pub ttl: Duration,
+    /// Print one JSON object instead of the token.
+    ///
+    /// v (1), key, token, validity_ms, fencing_token (null without --fence), nodes (that carry the lock), of (all
+    /// nodes).
+    #[arg(long)]
+    pub json: bool,
+    /// Compute a fencing token too, which --json shows: larger for every later holder.
+    ///
+    /// Costs one more round trip; see run.
+    #[arg(long)]
+    pub fence: bool,
+    /// Write the token to this file as well (mode 0600), before anything is printed.
+    ///
+    /// The file is replaced as a whole. When it cannot be written, the lock is released and the
+    /// exit code is 125.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub waiting: WaitArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
+    /// A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL].
+    #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL", hide_env = true)]
+    pub label: Option<String>,
+    /// How the nodes are asked.
+    #[arg(long, value_enum, default_value_t)]
+    pub strategy: StrategyArg,
+    /// Say nothing about waiting or a busy lock; errors are said all the same.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Say more: once per acquisition, twice per node.
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The options of `redlock extend`.
+#[derive(Debug, Args)]
+pub struct ExtendArgs {
+    /// The lock's name; repeatable [default inside of a run: the run's].
+    #[arg(short, long, value_name = "K")]
+    pub key: Vec<OsString>,
+    /// The token that `redlock acquire` printed [default inside of a run: the run's].
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// The lock is to last at least so long from now on [default inside of a run: the run's].
+    #[arg(short, long, value_name = "D", value_parser = duration::parse)]
+    pub ttl: Option<Duration>,
+    /// Print one JSON object: v (1), key, validity_ms, nodes (that were extended), of (all nodes).
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
+}
+
+/// The options of `redlock release`.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    /// The lock's name; repeatable [default inside of a run: the run's].
+    #[arg(short, long, value_name = "K")]
+    pub key: Vec<OsString>,
+    /// The token that `redlock acquire` printed, or that `redlock status` shows.
+    ///
+    /// Inside of a run it must be given, since the lock of the run is the run's to release.
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// Free the lock whoever holds it: look, show, ask, then free exactly what was shown.
+    ///
+    /// A value that changed meanwhile is left alone (79), and so is what is no string with an
+    /// expiry (78, with the line for redis-cli).
+    #[arg(long, conflicts_with = "token")]
+    pub force: bool,
+    /// Do not ask; needed where there is no terminal to ask on.
+    #[arg(long, requires = "force")]
+    pub yes: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
+}
+
+/// The options of `redlock status`.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock status [KEY]... [options]")]
+pub struct StatusArgs {
+    /// The locks' names; none: all locks.
+    #[arg(value_name = "KEY")]
+    pub operands: Vec<OsString>,
+    /// A lock's name; repeatable.
+    #[arg(short, long, value_name = "K")]
+    pub key: Vec<OsString>,
+    /// Print one JSON object; with --watch one a line.
+    ///
+    /// v (1), source, prefix, quorum, nodes, locks, gaps. Times are in milliseconds where the name
+    /// ends in _ms and in seconds where it ends in _s; what is not known is null.
+    ///
+    /// Each of nodes: node, reachable, reason, latency_ms, version, uptime_s, votes_in_s.
+    ///
+    /// Each of locks: key, state (held, unknown, partial, free), on and of (nodes), expires_in_ms,
+    /// held_for_ms, waiters, life, extended_ago_ms, token, holder (host, pid, user, label, prog,
+    /// since_ms, ttl_ms, every_ms, other_list), foreign, advice, release, nodes (each: node, shows,
+    /// what, expires_in_ms).
+    ///
+    /// Each of gaps: node, reason: its locks could not all be listed. New fields may come; v grows
+    /// when one changes or goes.
+    #[arg(long)]
+    pub json: bool,
+    /// Look again every D [1s] until ^C; off a terminal each look is appended.
+    #[arg(long, value_name = "D", num_args = 0..=1, value_parser = duration::parse)]
+    pub watch: Option<Option<Duration>>,
+    /// Exit 0 when all of the keys are free, 75 when one is held or partial, 69 when that is not
+    /// known.
+    #[arg(long)]
+    pub exit_code: bool,
+    /// List all strings with an expiry, not only redlock's: locks of other clients.
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
+}
+
+/// The options of `redlock doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print one JSON object.
+    ///
+    /// v (1), source, quorum, probe_key, nodes (each: node, votes, role, version, uptime_s,
+    /// latency_ms, user), findings (each: gravity (warning, node: it does not vote, list: the list
+    /// is wrong), check, nodes, what, endangers, mend), locks_not_on_all_nodes, verdict, exit.
+    #[arg(long)]
+    pub json: bool,
+    /// Exit 1 when there is any finding, also when one node only is missing.
+    #[arg(long)]
+    pub strict: bool,
+    /// Wait until every node votes and every held lock is on all nodes, at most so long.
+    ///
+    /// For rolling restarts: restart one node, wait, restart the next.
+    #[arg(long, value_name = "D", value_parser = duration::parse)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
 }
 
 /// What to do when the lock is held.
@@ -151,6 +389,9 @@ pub struct WaitArgs {
     /// The exit code for "held by somebody else", 0 to 255.
     #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
     pub conflict_exit_code: u8,
+    /// Repeat the line about waiting after so long, doubling up to 5 min; 0s: never.
+    #[arg(long, value_name = "D", value_parser = duration::parse_or_zero, default_value = "30s")]
+    pub heartbeat: Duration,
 }
 
 /// How the command is run, and how it ends.
@@ -240,6 +481,15 @@ fn guard(text: &str) -> Result<GuardArg, String> {
     }
 }
 
+/// `--log-format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the option's help says what each does")]
+pub enum LogFormatArg {
+    #[default]
+    Text,
+    Json,
+}
+
 /// `--on-lost`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the option's help says what each does")]
@@ -299,13 +549,78 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Instead> {
 
 /// The whole command line as clap knows it, with the table of exit codes in its place.
 pub fn command() -> clap::Command {
+    let all = |_: &Row| true;
+    let mut cli = Cli::command().mut_subcommand("run", |run| {
+        run.after_help(codes("Exit codes (any other is the command's own):\n", all))
+    });
+    for (name, wanted) in CODES {
+        let text = codes("Exit codes:\n", |row| wanted.contains(&row.code));
+        cli = cli.mut_subcommand(name, |command| command.after_help(text));
+    }
+    cli
+}
+
+/// The exit codes of the commands that run nothing.
+const CODES: [(&str, &[Code]); 5] = [
+    (
+        "acquire",
+        &[
+            Code::Success,
+            Code::Usage,
+            Code::Unavailable,
+            Code::Busy,
+            Code::Refused,
+            Code::Config,
+            Code::Failure,
+        ],
+    ),
+    ("extend", &ERRAND),
+    ("release", &ERRAND),
+    (
+        "doctor",
+        &[
+            Code::Success,
+            Code::Warning,
+            Code::Usage,
+            Code::Unavailable,
+            Code::Refused,
+            Code::Config,
+            Code::Failure,
+        ],
+    ),
+    (
+        "status",
+        &[
+            Code::Success,
+            Code::Usage,
+            Code::Unavailable,
+            Code::Busy,
+            Code::Refused,
+            Code::Config,
+            Code::Failure,
+        ],
+    ),
+];
+
+/// The exit codes of an errand with a token.
+const ERRAND: [Code; 7] = [
+    Code::Success,
+    Code::Usage,
+    Code::Unavailable,
+    Code::Refused,
+    Code::Config,
+    Code::Lost,
+    Code::Failure,
+];
+
+fn codes(title: &str, wanted: impl Fn(&Row) -> bool) -> String {
     use std::fmt::Write as _;
-    let mut codes = String::from("Exit codes (any other is the command's own):\n");
-    for row in crate::exit::TABLE {
+    let mut codes = title.to_owned();
+    for row in crate::exit::TABLE.iter().filter(|row| wanted(row)) {
         // Writing to a String cannot fail.
         let _ = writeln!(codes, "  {:>3}  {}", row.code.number(), row.meaning);
     }
-    Cli::command().mut_subcommand("run", |run| run.after_help(codes))
+    codes
 }
 
 fn instead(error: &clap::Error) -> Instead {
@@ -337,7 +652,7 @@ mod tests {
         let all = ["redlock", "run"].iter().chain(args).map(OsString::from);
         match parse(all)?.command {
             Command::Run(run) => Ok(*run),
-            Command::Sandbox(_) => panic!("not a run"),
+            _ => panic!("not a run"),
         }
     }
 
@@ -372,6 +687,8 @@ mod tests {
             (&["-k", "K", "-t", "10", "true"][..], "did you mean 10s?"),
             (&["-k", "K", "-E", "600", "true"][..], "600"),
             (&["-k", "K", "-n", "-w", "1s", "true"][..], "--wait"),
+            (&["-k", "K", "--skip", "-E", "3", "true"][..], "--skip"),
+            (&["-k", "K", "-E", "75", "--skip", "true"][..], "--skip"),
             (&["-k", "K", "--tll", "3s", "true"][..], "'--ttl'"),
         ] {
             let line = usage(args);

@@ -31,6 +31,11 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     })
 }
 
+/// The same for durations of which zero means "never": that needs no unit.
+pub fn parse_or_zero(text: &str) -> Result<Duration, DurationError> {
+    if text.trim() == "0" { Ok(Duration::ZERO) } else { parse(text) }
+}
+
 /// Writes a duration with the precision that a reader needs: `85ms`, `1.2s`, `21s`, `3m 12s`,
 /// `2h 5m`, `3d 4h`.
 pub fn show(duration: Duration) -> String {

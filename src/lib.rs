@@ -43,10 +43,16 @@ pub mod wake;
 use std::ffi::OsString;
 
 use crate::{
-    cli::{Cli, Command, Instead, RunArgs, SandboxArgs},
+    cli::{
+        AcquireArgs, Cli, Command, DoctorArgs, ExtendArgs, Instead, ReleaseArgs, RunArgs,
+        SandboxArgs, StatusArgs,
+    },
     exit::{Code, Exit},
-    protocol::Session,
-    settings::{RunSettings, SettingsError},
+    protocol::{Adoption, Session},
+    settings::{
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
+        SettingsError, StatusSettings,
+    },
     ui::Voice,
 };
 
@@ -55,6 +61,11 @@ use crate::{
 pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
     match cli::parse(args) {
         Ok(Cli { command: Command::Run(args) }) => run_under_lock(*args),
+        Ok(Cli { command: Command::Acquire(args) }) => acquire(&args),
+        Ok(Cli { command: Command::Extend(args) }) => extend(&args),
+        Ok(Cli { command: Command::Release(args) }) => release(&args),
+        Ok(Cli { command: Command::Status(args) }) => status(&args),
+        Ok(Cli { command: Command::Doctor(args) }) => doctor(&args),
         Ok(Cli { command: Command::Sandbox(args) }) => sandbox(&args),
         Err(Instead::Print(text)) => {
             ui::print(&text);
@@ -65,15 +76,61 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn run_under_lock(args: RunArgs) -> Exit {
+    let format = settings::format(&args);
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, plan, subject, tone }) => {
+        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone }) => {
             let connect = |events| {
-                let nodes = node::start(fleet, Session::new(contract), &keys, events)?;
+                let nodes = match adopted {
+                    None => node::start(fleet, Session::new(contract), &keys, events)?,
+                    Some(token) => {
+                        let adoption =
+                            Adoption::new(fleet.len(), token, contract.holder, contract.timing);
+                        node::start(fleet, adoption, &keys, events)?
+                    }
+                };
                 nodes.begin();
                 Ok(nodes)
             };
             run::run(&plan, connect, &mut Voice::new(subject, tone))
         }
+        Err(SettingsError { code, text }) => {
+            ui::exit(format, code.number(), &text);
+            code.into()
+        }
+    }
+}
+
+fn acquire(args: &AcquireArgs) -> Exit {
+    match AcquireSettings::read(args) {
+        Ok(settings) => commands::acquire::run(settings),
+        Err(SettingsError { code, text }) => failed(code, &text),
+    }
+}
+
+fn extend(args: &ExtendArgs) -> Exit {
+    match ExtendSettings::read(args) {
+        Ok(settings) => commands::extend::run(settings),
+        Err(SettingsError { code, text }) => failed(code, &text),
+    }
+}
+
+fn release(args: &ReleaseArgs) -> Exit {
+    match ReleaseSettings::read(args) {
+        Ok(settings) => commands::release::run(settings),
+        Err(SettingsError { code, text }) => failed(code, &text),
+    }
+}
+
+fn status(args: &StatusArgs) -> Exit {
+    match StatusSettings::read(args) {
+        Ok(settings) => commands::status::run(&settings),
+        Err(SettingsError { code, text }) => failed(code, &text),
+    }
+}
+
+fn doctor(args: &DoctorArgs) -> Exit {
+    match DoctorSettings::read(args) {
+        Ok(settings) => commands::doctor::run(&settings),
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }

@@ -93,15 +93,11 @@ impl Guardian {
         // architecture has them. There is one thread, so no lock is held by another and the child
         // may allocate.
         let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
-        match i32::try_from(pid) {
-            Ok(0) => Watch { page, pipe: read, redlock, run: run.as_bytes(), older }.live(),
-            Ok(pid) => Ok(Self {
-                pid: Pid::from_raw(pid).ok_or_else(io::Error::last_os_error)?,
-                page,
-                pipe: Some(write),
-            }),
-            Err(_) => Err(io::Error::last_os_error()),
+        if pid == 0 {
+            Watch { page, pipe: read, redlock, run: run.as_bytes(), older }.live()
         }
+        let pid = i32::try_from(pid).unwrap_or(-1);
+        Ok(Self { pid: sys::made(pid)?, page, pipe: Some(write) })
     }
 
     /// The guardian's own process.

@@ -84,9 +84,9 @@ pub fn spawn(launch: &Launch<'_>) -> io::Result<Spawned> {
             (&raw mut newborn).cast(),
         )
     };
-    let error = io::Error::last_os_error();
+    let pid = sys::made(pid);
     mask.set();
-    let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?;
+    let pid = pid?;
     // SAFETY: a plain read of our own variable; volatile because another process wrote it, behind
     // the compiler's back.
     let errno = unsafe { ptr::read_volatile(&raw const newborn.errno) };

@@ -14,6 +14,15 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What clone(2) returned to the parent; to be called right after it.
+///
+/// # Errors
+/// No process could be had: its number is -1, which as a process id would mean everybody.
+pub fn made(pid: libc::pid_t) -> io::Result<Pid> {
+    let error = io::Error::last_os_error();
+    if pid > 0 { Pid::from_raw(pid).ok_or(error) } else { Err(error) }
+}
+
 /// Sends `signal` (any number, real-time ones too) to one process.
 ///
 /// # Errors

@@ -346,6 +346,8 @@ struct Pipeline {
 enum Expected {
     Preamble(Step),
     Request,
+    /// An answer of any shape.
+    Query,
     /// So many confirmations, or one error.
     Subscription {
         missing: usize,
@@ -383,6 +385,7 @@ impl Pipeline {
         }
         self.expected.push_back(match request {
             Request::Subscribe | Request::Attend => Expected::Subscription { missing },
+            Request::Query(_) => Expected::Query,
             _ => Expected::Request,
         });
     }
@@ -395,7 +398,10 @@ fn answer_the_unwritten(
     dialect: Dialect,
     tell: &mut impl FnMut(LinkEvent),
 ) {
-    while dialect == Dialect::Resp2 {
+    if dialect != Dialect::Resp2 {
+        return;
+    }
+    loop {
         match expected.front() {
             Some(Expected::Farewell { .. }) => {}
             Some(Expected::Subscription { .. }) => {
@@ -460,6 +466,10 @@ impl Answers<'_> {
                     return Err(Trouble::Garbage);
                 }
             }
+            Expected::Query => {
+                let reply = wire::data(value, self.secret);
+                tell(LinkEvent::Replied(self.refusal.clone().map_or(reply, Reply::Refused)));
+            }
         }
         Ok(())
     }
@@ -493,15 +503,14 @@ impl Answers<'_> {
         wire: &Wire,
         tell: &mut impl FnMut(LinkEvent),
     ) {
-        let missing = match (kind, self.expected.front_mut()) {
-            (PushKind::Subscribe, Some(Expected::Subscription { missing }))
-            | (PushKind::Unsubscribe, Some(Expected::Farewell { missing })) => missing,
-            _ => {
-                if let Some(event) = wire.message(kind, data) {
-                    tell(event);
-                }
-                return;
+        let ((PushKind::Subscribe, Some(Expected::Subscription { missing }))
+        | (PushKind::Unsubscribe, Some(Expected::Farewell { missing }))) =
+            (kind, self.expected.front_mut())
+        else {
+            if let Some(event) = wire.message(kind, data) {
+                tell(event);
             }
+            return;
         };
         *missing -= 1;
         if *missing == 0
@@ -515,7 +524,10 @@ impl Answers<'_> {
     fn turned_away(&mut self, error: &ServerError, tell: &mut impl FnMut(LinkEvent)) {
         let refusal = wire::refusal(error, self.secret);
         for expected in self.expected.drain(..) {
-            if matches!(expected, Expected::Request | Expected::Subscription { .. }) {
+            if matches!(
+                expected,
+                Expected::Request | Expected::Query | Expected::Subscription { .. }
+            ) {
                 tell(LinkEvent::Replied(Reply::Refused(refusal.clone())));
             }
         }

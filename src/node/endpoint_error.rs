@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::fleet::Fleet;
-
 /// Why a list of nodes cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointError {
@@ -26,8 +24,13 @@ pub enum EndpointError {
         /// Which node wants it.
         node: String,
     },
-    /// There are more nodes than [`Fleet::MAX`].
-    TooMany(usize),
+    /// There are too many.
+    TooMany {
+        /// So many.
+        count: usize,
+        /// The most there may be.
+        max: usize,
+    },
     /// There are none.
     None,
 }
@@ -88,8 +91,8 @@ impl fmt::Display for EndpointError {
                 f,
                 "node '{node}': TLS is not supported yet; use redis:// over a network you trust"
             ),
-            Self::TooMany(count) => {
-                write!(f, "{count} nodes are too many, a list has at most {}", Fleet::MAX)
+            Self::TooMany { count, max } => {
+                write!(f, "{count} nodes are too many, a list has at most {max}")
             }
             Self::None => write!(f, "the list of nodes is empty"),
         }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::{BootClock, Clock as _, Tick},
-    protocol::{Action, ConnId, Event, NodeIndex},
+    protocol::{Action, ConnId, NodeIndex},
     wake,
 };
 
@@ -27,6 +27,10 @@ pub enum Command {
     Start,
     /// Stop it: give up or release.
     Stop,
+    /// Stop it and leave the lock on the nodes.
+    Keep,
+    /// Go on with the next page.
+    More,
     /// This process was stopped for a while.
     Resume,
 }
@@ -35,14 +39,14 @@ pub enum Command {
 const BUFFER: usize = 16 * 1024;
 
 /// Everything the thread owns.
-pub struct EventLoop<D> {
+pub struct EventLoop<D: Driver> {
     driver: D,
     fleet: Fleet,
     wire: Wire,
     resolver: Resolver,
     resolutions: wake::Receiver<Resolution>,
     commands: wake::Receiver<Command>,
-    owner: wake::Sender<Event>,
+    owner: wake::Sender<D::Event>,
     alarm: wake::Alarm,
     armed: Option<Tick>,
     connections: Vec<Connection>,
@@ -50,7 +54,7 @@ pub struct EventLoop<D> {
     events: Events,
     buffer: Vec<u8>,
     leave: Leave,
-    end: Option<End>,
+    end: Option<End<D::Event>>,
 }
 
 /// Whether the owner may go away.
@@ -63,9 +67,9 @@ enum Leave {
 }
 
 /// Why the loop is over.
-enum End {
+enum End<E> {
     /// The machine has settled; this is to be told when everything is written.
-    Settled(Event),
+    Settled(E),
     /// The owner is gone. Nothing is released on its behalf: its command may be alive.
     Abandoned,
 }
@@ -81,7 +85,7 @@ impl<D: Driver> EventLoop<D> {
         wire: Wire,
         (resolver, resolutions): (Resolver, wake::Receiver<Resolution>),
         commands: wake::Receiver<Command>,
-        owner: wake::Sender<Event>,
+        owner: wake::Sender<D::Event>,
     ) -> io::Result<Self> {
         Ok(Self {
             driver,
@@ -205,6 +209,11 @@ impl<D: Driver> EventLoop<D> {
                     self.leave = Leave::Taken;
                     self.driver.stop(now);
                 }
+                Ok(Command::Keep) => {
+                    self.leave = Leave::Taken;
+                    self.driver.keep(now);
+                }
+                Ok(Command::More) => self.driver.more(now),
                 Ok(Command::Resume) => self.driver.resume(now),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
@@ -265,7 +274,7 @@ impl<D: Driver> EventLoop<D> {
                     }
                 }
                 Action::Close(id) => self.close(id),
-                Action::Tell(event @ Event::Settled { .. }) => self.end = Some(End::Settled(event)),
+                Action::Tell(event) if D::is_last(&event) => self.end = Some(End::Settled(event)),
                 Action::Tell(event) => self.owner.send(event),
             }
         }

@@ -46,7 +46,7 @@ impl Fleet {
         }
         match nodes.len() {
             0 => Err(EndpointError::None),
-            count if count > Self::MAX => Err(EndpointError::TooMany(count)),
+            count if count > Self::MAX => Err(EndpointError::TooMany { count, max: Self::MAX }),
             _ => {
                 nodes.sort_by_cached_key(Endpoint::to_string);
                 Ok(Self { nodes })
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(fleet(&[]), Err(EndpointError::None));
         let many: Vec<_> = (1..=16).map(|port| format!("a:{port}")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
-        assert_eq!(fleet(&many), Err(EndpointError::TooMany(16)));
+        assert_eq!(fleet(&many), Err(EndpointError::TooMany { count: 16, max: 15 }));
         assert!(fleet(&many[..15]).is_ok());
     }
 

@@ -31,10 +31,7 @@ pub use endpoint::{Address, Credentials, Endpoint, Transport};
 pub use endpoint_error::{EndpointError, Problem, masked};
 pub use fleet::Fleet;
 
-use crate::{
-    protocol::{Event, Key},
-    wake,
-};
+use crate::{protocol::Key, wake};
 use event_loop::{Command, EventLoop};
 use resolver::{Lookup, Resolver};
 use wire::Wire;
@@ -54,10 +51,20 @@ impl Nodes {
         self.commands.send(Command::Start);
     }
 
-    /// Gives up or releases. The last event is then [`Event::Settled`]; when it comes everything
+    /// Gives up or releases. The last event of a session is then [`crate::protocol::Event::Settled`]; when it comes everything
     /// is written, and the process may end.
     pub fn stop(&self) {
         self.commands.send(Command::Stop);
+    }
+
+    /// As [`Nodes::stop`], but a lock that is held stays on the nodes.
+    pub fn keep(&self) {
+        self.commands.send(Command::Keep);
+    }
+
+    /// Lets a machine that tells in pages go on with the next.
+    pub fn more(&self) {
+        self.commands.send(Command::More);
     }
 
     /// Makes the machine compare the clock and extend, after this process was stopped for a while.
@@ -71,20 +78,20 @@ impl Nodes {
 ///
 /// What `driver` tells comes to `events`. The end of the thread, by a panic too, shows there as
 /// [`std::sync::mpsc::TryRecvError::Disconnected`].
-pub fn start(
+pub fn start<D: Driver>(
     fleet: Fleet,
-    driver: impl Driver,
+    driver: D,
     keys: &[Key],
-    events: wake::Sender<Event>,
+    events: wake::Sender<D::Event>,
 ) -> io::Result<Nodes> {
     start_with(fleet, driver, keys, events, &resolver::system())
 }
 
-fn start_with(
+fn start_with<D: Driver>(
     fleet: Fleet,
-    driver: impl Driver,
+    driver: D,
     keys: &[Key],
-    events: wake::Sender<Event>,
+    events: wake::Sender<D::Event>,
     lookup: &Lookup,
 ) -> io::Result<Nodes> {
     let hosts = fleet.iter().filter_map(|node| match node.address() {

@@ -26,8 +26,8 @@ use super::{
 use crate::{
     clock::{BootClock, Clock as _, Tick},
     protocol::{
-        Action, ConnId, Event, Introduction, Key, LinkEvent, Mode, NodeIndex, Refusal, RefusalKind,
-        Reply, Request, Role, Token, Trouble,
+        Action, ConnId, Event, Extent, Introduction, Key, LinkEvent, Mode, NodeIndex, Refusal,
+        RefusalKind, Reply, Request, Role, Token, Trouble,
     },
     wake,
 };
@@ -58,6 +58,12 @@ impl Actor {
 }
 
 impl Driver for Actor {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+
     fn start(&mut self, _: Tick) {
         self.act();
     }

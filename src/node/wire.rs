@@ -6,7 +6,8 @@ use std::time::Duration;
 use redis::{PushKind, ServerError, Value};
 
 use crate::protocol::{
-    Key, LinkEvent, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request, Token,
+    Datum, Extent, Key, LinkEvent, Obstacle, Occupant, Query, Refusal, RefusalKind, Reply, Request,
+    Token,
 };
 
 /// What turns requests on one set of keys into commands.
@@ -24,6 +25,8 @@ pub struct Wire {
     seal: String,
     /// The keys, and behind them their counters.
     counted: Vec<Vec<u8>>,
+    free: String,
+    strings: String,
 }
 
 impl Wire {
@@ -44,6 +47,8 @@ impl Wire {
                 .map(|key| key.on_node().to_vec())
                 .chain(keys.iter().map(Key::fence_counter))
                 .collect(),
+            free: script(include_str!("scripts/free.lua")),
+            strings: script(include_str!("scripts/strings.lua")),
         }
     }
 
@@ -51,17 +56,17 @@ impl Wire {
     pub fn pack(&self, request: &Request, out: &mut Vec<u8>) {
         let cmd = match request {
             Request::AcquireCounted { token, value, ttl } => {
-                let mut cmd = eval(&self.fence, &self.counted, Some(token));
+                let mut cmd = of(eval(&self.fence, &self.counted), token);
                 cmd.arg(value).arg(millis(*ttl)).arg("next");
                 cmd
             }
             Request::Heal { token, value, ttl, number: Some(number) } => {
-                let mut cmd = eval(&self.fence, &self.counted, Some(token));
+                let mut cmd = of(eval(&self.fence, &self.counted), token);
                 cmd.arg(value).arg(millis(*ttl)).arg(*number);
                 cmd
             }
             Request::Seal { token, counted, number } => {
-                let mut cmd = eval(&self.seal, &self.counted, Some(token));
+                let mut cmd = of(eval(&self.seal, &self.counted), token);
                 cmd.arg(*number).arg(counted);
                 cmd
             }
@@ -96,12 +101,28 @@ impl Wire {
                 cmd
             }
             Request::Look => self.eval(&self.look, None),
+            Request::Free { values } => {
+                let mut cmd = self.eval(&self.free, None);
+                cmd.arg(values).arg(&self.released).arg(&self.holder);
+                cmd
+            }
+            Request::Query(Query::Words(words)) => {
+                let mut cmd = redis::Cmd::new();
+                cmd.arg(words);
+                cmd
+            }
+            Request::Query(Query::Look(keys)) => eval(&self.look, keys),
+            Request::Query(Query::Strings(keys)) => eval(&self.strings, keys),
         };
         cmd.write_packed_command(out);
     }
 
     fn eval(&self, script: &str, token: Option<&Token>) -> redis::Cmd {
-        eval(script, &self.keys, token)
+        let cmd = eval(script, &self.keys);
+        match token {
+            Some(token) => of(cmd, token),
+            None => cmd,
+        }
     }
 
     /// How many channels there are, each of which a subscription confirms for itself.
@@ -122,7 +143,8 @@ impl Wire {
         } else if self.released.contains(channel) {
             let count = text.get(Token::LENGTH + 1..).filter(|_| by.is_some());
             let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
-            Some(LinkEvent::Released { by, listeners: count.unwrap_or(1) })
+            let extent = if self.keys.len() == 1 { Extent::Whole } else { Extent::Part };
+            Some(LinkEvent::Released { extent, by, listeners: count.unwrap_or(1) })
         } else {
             None
         }
@@ -170,12 +192,9 @@ impl Wire {
     }
 }
 
-fn eval(script: &str, keys: &[Vec<u8>], token: Option<&Token>) -> redis::Cmd {
-    let mut cmd = redis::cmd("EVAL");
-    cmd.arg(script).arg(keys.len()).arg(keys);
-    if let Some(token) = token {
-        cmd.arg(token.to_string());
-    }
+/// The same about a token.
+fn of(mut cmd: redis::Cmd, token: &Token) -> redis::Cmd {
+    cmd.arg(token.to_string());
     cmd
 }
 
@@ -199,6 +218,41 @@ fn time(parts: &[Value]) -> Option<Reply> {
     };
     let seconds = Duration::from_secs(u64::try_from(*seconds).ok()?);
     Some(Reply::Extended(seconds + Duration::from_micros(u64::try_from(*micros).ok()?)))
+}
+
+/// A script on any keys.
+fn eval(script: &str, keys: &[Vec<u8>]) -> redis::Cmd {
+    let mut cmd = redis::cmd("EVAL");
+    cmd.arg(script).arg(keys.len()).arg(keys);
+    cmd
+}
+
+/// The answer to a query. `secret` is what no text may repeat.
+pub fn data(value: Value, secret: Option<&str>) -> Reply {
+    match value {
+        Value::ServerError(error) => Reply::Refused(refusal(&error, secret)),
+        value => Reply::Data(datum(value)),
+    }
+}
+
+fn datum(value: Value) -> Datum {
+    match value {
+        Value::Int(number) => Datum::Int(number),
+        Value::BulkString(bytes) => Datum::Text(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+            Datum::Text(text.into_bytes())
+        }
+        Value::Okay => Datum::Text(b"OK".to_vec()),
+        Value::Array(items) | Value::Set(items) => {
+            Datum::List(items.into_iter().map(datum).collect())
+        }
+        // As RESP2 has it.
+        Value::Map(pairs) => {
+            Datum::List(pairs.into_iter().flat_map(|(a, b)| [datum(a), datum(b)]).collect())
+        }
+        Value::Boolean(yes) => Datum::Int(yes.into()),
+        _ => Datum::Nil,
+    }
 }
 
 /// A script as it is sent: with what all share before it, without comments and indentation, since

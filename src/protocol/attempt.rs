@@ -209,7 +209,7 @@ impl Attempt {
         self.seats[node.get()].ballot = match reply {
             Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => Ballot::Ours,
             Reply::Held(_) | Reply::Absent => Ballot::Other,
-            Reply::Refused(_) => Ballot::Failed,
+            Reply::Refused(_) | Reply::Data(_) => Ballot::Failed,
         };
     }
 

@@ -183,7 +183,7 @@ impl Hold {
         match (sent.ask, reply) {
             (_, Reply::Absent | Reply::Held(_)) => self.gone(node, reply),
             (Ask::Heal(_), Reply::Refused(_)) => {}
-            (_, Reply::Refused(_)) => seat.retry = Some(now.after(timing.retry)),
+            (_, Reply::Refused(_) | Reply::Data(_)) => seat.retry = Some(now.after(timing.retry)),
             (Ask::Acquire(_), _) => {
                 (seat.strict, seat.gone, seat.confirmed) = (true, false, true);
                 if votes && !self.is_dead(now) {

@@ -57,6 +57,12 @@ impl Key {
         Ok(Self { full: [prefix.as_bytes(), name].concat(), prefix: prefix.len() })
     }
 
+    /// A key that is no lock's: what rights are tried with. `id` makes it unlike any other.
+    pub fn probe(prefix: &str, id: &str) -> Self {
+        let full = format!("{prefix}redlock:probe:{id}").into_bytes();
+        Self { full, prefix: prefix.len() }
+    }
+
     /// The name as the user gave it.
     pub fn name(&self) -> &[u8] {
         &self.full[self.prefix..]

@@ -13,8 +13,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    Action, ConnId, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply, Request,
-    Server, Timing, Token, Trouble, Unfit, server::unfit,
+    Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
+    Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
 };
 use crate::clock::Tick;
 
@@ -37,6 +37,8 @@ pub enum Ask {
     Attend,
     /// [`Request::Look`].
     Look,
+    /// [`Request::Free`] or [`Request::Query`], which no session sends.
+    Other,
 }
 
 impl Ask {
@@ -52,6 +54,7 @@ impl Ask {
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            Request::Free { .. } | Request::Query(_) => Self::Other,
         }
     }
 }
@@ -96,6 +99,10 @@ impl Told<'_> {
 /// A lock was released on some node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
+    /// Which node told.
+    pub node: NodeIndex,
+    /// Whether that frees all that we need there.
+    pub extent: Extent,
     /// Whose it was, where that is known.
     pub by: Option<Token>,
     /// How many listen for that there.
@@ -334,8 +341,8 @@ impl Links {
                 Some(Heard::Introduced(id.node))
             }
             LinkEvent::Replied(reply) => self.replied(id, reply, now),
-            LinkEvent::Released { by, listeners } => {
-                Some(Heard::Released(Release { by, listeners }))
+            LinkEvent::Released { extent, by, listeners } => {
+                Some(Heard::Released(Release { node: id.node, extent, by, listeners }))
             }
             LinkEvent::Called(token) => Some(Heard::Called(token)),
             LinkEvent::Ended(trouble) => {
@@ -572,7 +579,9 @@ impl Link {
             | Request::Seal { .. }
             | Request::Subscribe
             | Request::Attend
-            | Request::Look => {}
+            | Request::Look
+            | Request::Free { .. }
+            | Request::Query(_) => {}
         }
         if let Some(conn) = &mut self.current {
             push(conn, request, now, actions);
@@ -594,7 +603,7 @@ impl Link {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
                 token
             }
-            Ask::Seal(_) | Ask::Subscribe | Ask::Attend | Ask::Look => return,
+            Ask::Seal(_) | Ask::Subscribe | Ask::Attend | Ask::Look | Ask::Other => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;
@@ -611,7 +620,7 @@ impl Link {
                 false
             }
             // A refused acquire may have set one of several keys.
-            (_, Reply::Refused(_)) => false,
+            (_, Reply::Refused(_) | Reply::Data(_)) => false,
             _ => true,
         };
         if gone && !may_come {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Introduction, Token, Unfit};
+use super::{Datum, Introduction, Query, Token, Unfit};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +88,16 @@ pub enum Request {
         /// would wake each other in a storm.
         announce: bool,
     },
+    /// Delete exactly what is named, and tell those who wait and the holder itself: a release from
+    /// outside of the run whose lock it is. Answers [`Reply::Done`] when something was deleted,
+    /// [`Reply::Absent`], or [`Reply::Held`] with what is there instead.
+    Free {
+        /// For each key a token (of 36 characters: whatever carries it), or a whole value (only
+        /// where it has an expiry); nothing: that key is left alone.
+        values: Vec<Vec<u8>>,
+    },
+    /// A question that is not about the session's keys. Answers [`Reply::Data`].
+    Query(Query),
     /// From now on tell this connection when a lock of these keys is released. Answers
     /// [`Reply::Done`]; then messages come as [`LinkEvent::Released`].
     Subscribe,
@@ -161,6 +171,8 @@ pub enum Reply {
     Held(Vec<Obstacle>),
     /// The node refused.
     Refused(Refusal),
+    /// What a [`Request::Query`] brought to light.
+    Data(Datum),
     /// As [`Reply::Done`], to an extension; the node's clock shows so much since 1970.
     Extended(Duration),
     /// As [`Reply::Done`], to an acquire that counts: the counters, one per key.
@@ -194,6 +206,15 @@ pub enum Trouble {
     Garbage,
 }
 
+/// How much of what a session needs one message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Its only key.
+    Whole,
+    /// One of its keys.
+    Part,
+}
+
 /// What the shell tells about one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -209,6 +230,8 @@ pub enum LinkEvent {
     Replied(Reply),
     /// Somebody released a lock of these keys on this node.
     Released {
+        /// Whether that frees all of them there.
+        extent: Extent,
         /// Whose lock it was, as far as the message says so.
         by: Option<Token>,
         /// How many connections of this node listen for that, this one among them; 1 where the

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    ConnId, Fencing, GuardTerms, Holder, LinkEvent, NodeIndex, Obstacle, Refusal, Reply, Request,
-    Timing, Token, Trouble, Unfit, Youth,
+    Action, ConnId, Contract, Denial, Event, Fencing, Holder, LinkEvent, NodeIndex, NodeView, Note,
+    Patience, Reply, Strategy, Timing, Token, Verdict,
     attempt::{Attempt, Desk, Outcome},
     guard::Guard,
     hold::{Finding, Hold},
@@ -16,178 +16,6 @@ use super::{
     wait::{Beginning, Rumours, Wait, Waking},
 };
 use crate::clock::Tick;
-
-/// How the nodes are asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strategy {
-    /// All at once.
-    #[default]
-    Concurrent,
-    /// One after the other, as Redlock was first published.
-    Sequential,
-}
-
-/// How long to wait for a lock that somebody else holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// One true verdict now.
-    NoWait,
-    /// At most this long from the start; the last verdict decides.
-    Within(Duration),
-    /// Without limit, but give up after this much continuous outage.
-    Forever {
-        /// The outage that is endured.
-        outage: Duration,
-    },
-}
-
-/// Everything a session needs to know.
-pub struct Contract {
-    /// How many nodes the list has.
-    pub nodes: usize,
-    /// What the value says about us.
-    pub holder: Holder,
-    /// The durations.
-    pub timing: Timing,
-    /// How long to wait.
-    pub patience: Patience,
-    /// How to ask.
-    pub strategy: Strategy,
-    /// Whether a fencing token is wanted.
-    pub fencing: Fencing,
-    /// When nodes that restarted may vote.
-    pub guard: GuardTerms,
-    /// Where randomness comes from: 128 random bits a call.
-    pub random: Box<dyn FnMut() -> u128 + Send>,
-}
-
-/// What the shell is to do, or what it should know. To be carried out in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Start a connection to its node.
-    Open(ConnId),
-    /// Queue a request on a connection, also while it is not ready yet; requests stay in order.
-    /// A connection that ended ignores it.
-    Send(ConnId, Request),
-    /// Write what is queued, then end the connection in an orderly way. Nothing is reported of it
-    /// any more. A connection that is not ready yet is dropped with what was queued on it.
-    Close(ConnId),
-    /// Tell the owner of the session.
-    Tell(Event),
-}
-
-/// What the owner of the session is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The fencing token of the lock, which follows at once.
-    Fenced(u64),
-    /// The lock is ours.
-    Acquired {
-        /// Under this token.
-        token: Token,
-        /// Until then, if nothing else happens.
-        validity: Tick,
-        /// On so many nodes so far.
-        nodes: usize,
-        /// After so much time.
-        waited: Duration,
-    },
-    /// The end of the validity moved (later, or earlier when nodes proved that they lost the key).
-    Validity(Tick),
-    /// So many nodes proved that the lock is not there that it is lost for certain. This is what
-    /// is known of each node.
-    Lost(Vec<NodeView>),
-    /// The attempt ended without the lock. Its clean-up goes on until [`Event::Settled`].
-    Denied(Denial),
-    /// The session has ended: nothing of it is under way any more, nothing will be sent.
-    Settled {
-        /// Nodes that may still carry the lock, since they could not be told.
-        untold: Vec<NodeIndex>,
-        /// How long at most they may keep it from now on.
-        at_most: Duration,
-    },
-    /// Something that a person may want to follow.
-    Note(Note),
-}
-
-/// Progress, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// Somebody else has the lock and we wait.
-    Waiting(Denial),
-    /// No quorum of nodes answers, and we wait.
-    Outage(Denial),
-    /// A quorum answers again.
-    Recovered,
-    /// All answers to the acquisition are in, or overdue.
-    Acquired {
-        /// Nodes that carry the lock.
-        nodes: usize,
-    },
-    /// A node turned out to be no independent master while we hold the lock: it does not count.
-    Unfit {
-        /// Which.
-        node: NodeIndex,
-        /// Why.
-        why: Unfit,
-    },
-    /// An extension round ended with a quorum.
-    Extended {
-        /// Nodes that confirmed it.
-        nodes: usize,
-    },
-    /// An extension round missed its quorum. No loss yet: the lock is ours until its validity ends.
-    ExtensionFailed {
-        /// Nodes that confirmed it.
-        nodes: usize,
-    },
-}
-
-/// Why the lock could not be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denial {
-    /// What the nodes' answers amount to.
-    pub verdict: Verdict,
-    /// The last that is known of each node.
-    pub nodes: Vec<NodeView>,
-    /// How long we tried.
-    pub waited: Duration,
-}
-
-/// The ways to be without the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// One other holder has a quorum.
-    Held,
-    /// A quorum answered and nobody has one: split votes, or leftovers of the dead.
-    Contended,
-    /// Fewer than a quorum gave an answer that counts.
-    Unavailable,
-    /// A quorum answered, too slowly for this ttl.
-    TooSlow,
-    /// A quorum of nodes would vote for us, and some are too young for it.
-    Guarded(Youth),
-    /// The list breaks Redlock's premises: a server is in it twice, or no quorum is left without
-    /// replicas, clusters and the like.
-    Unfit,
-}
-
-/// The last that is known of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeView {
-    /// Not asked yet, or no answer yet.
-    Unknown,
-    /// Nothing of anybody's is there.
-    Free,
-    /// It voted for us.
-    Ours,
-    /// Somebody else's is there.
-    Held(Vec<Obstacle>),
-    /// It refuses, or we refuse it ([`RefusalKind::Unfit`]).
-    Refused(Refusal),
-    /// It cannot be reached or does not answer.
-    Troubled(Trouble),
-}
 
 /// What goes on now.
 #[derive(Debug)]
@@ -310,11 +138,23 @@ impl Session {
             Phase::Holding(hold) => {
                 if hold.is_first_round() {
                     self.tell(Event::Note(Note::Acquired { nodes: hold.nodes() }));
+                    self.tell(Event::Note(Note::Nodes(self.views.all())));
                 }
                 self.links.release(hold.token(), true, now);
                 self.settle(now);
             }
             ending @ (Phase::Settling { .. } | Phase::Over) => self.phase = ending,
+        }
+    }
+
+    /// The owner wants to end it and to leave the lock where it is; without one it is as
+    /// [`Session::stop`].
+    pub fn keep(&mut self, now: Tick) {
+        if matches!(self.phase, Phase::Holding(_)) {
+            self.phase = Phase::Over;
+            self.tell(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO });
+        } else {
+            self.stop(now);
         }
     }
 
@@ -388,10 +228,10 @@ impl Session {
             Heard::Introduced(_) => self.introduced(),
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
             Heard::Released(release) => {
-                if self.rumours.hear(release)
+                if let Some(rumour) = self.rumours.hear(release, now)
                     && let Phase::Waiting(wait) = &mut self.phase
                 {
-                    wait.released(release.listeners, &mut self.random, now);
+                    wait.released(rumour, &self.links, &mut self.random, now);
                 }
             }
             Heard::Called(token) => {
@@ -468,7 +308,10 @@ impl Session {
             let event = match finding {
                 Finding::Validity(validity) => Event::Validity(validity),
                 Finding::Lost => Event::Lost(self.views.all()),
-                Finding::Note(note) => Event::Note(note),
+                Finding::Note(note) => {
+                    self.tell(Event::Note(note));
+                    Event::Note(Note::Nodes(self.views.all()))
+                }
             };
             self.tell(event);
         }
@@ -574,7 +417,7 @@ impl Session {
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
             Verdict::Held | Verdict::Contended | Verdict::Guarded(_) => Note::Waiting(denial),
-            Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit => {
+            Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit | Verdict::NotOurs => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
             }
@@ -601,8 +444,8 @@ impl Session {
         now: Tick,
     ) {
         let electorate = self.guard.electorate(&self.links.told(), now);
-        let (links, views, random) = (&self.links, &self.views, &mut self.random);
-        let wait = Wait::start(beginning, verdict, trip, links, views, &electorate, random, now);
+        let (rumours, known) = (&mut self.rumours, (&self.links, &self.views, &electorate));
+        let wait = Wait::start(beginning, verdict, trip, rumours, known, &mut self.random, now);
         self.phase = Phase::Waiting(wait);
         // It may be time to look already.
         self.step(now);

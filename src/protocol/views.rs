@@ -50,6 +50,8 @@ impl Views {
                 NodeView::Held(obstacles.clone())
             }
             Reply::Refused(refusal) => NodeView::Refused(refusal.clone()),
+            // Nobody asks for data here.
+            Reply::Data(_) => NodeView::Unknown,
         };
         let shown = match &view {
             NodeView::Held(obstacles) => obstacles.first().map(claim),

@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use super::{
-    Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, guard::Electorate, lease::quorum,
-    link::Release, random::Random, views::Views,
+    Extent, Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, guard::Electorate,
+    lease::quorum, link::Release, random::Random, views::Views,
 };
 use crate::clock::Tick;
 
@@ -22,9 +22,14 @@ const POLL: Duration = Duration::from_secs(1);
 const POLL_LISTENING: Duration = Duration::from_secs(5);
 /// The jitter after an expiry, in round trips.
 const JITTER_TRIPS: f64 = 2.0;
-/// How far apart those wake who hear of the same release, at the least and at the most.
-const SHORTEST_TURN: Duration = Duration::from_micros(300);
-const LONGEST_TURN: Duration = Duration::from_millis(20);
+/// In which time the first of those have their turn who hear of the same release: half a round trip,
+/// at the least and at the most so long.
+const SHORTEST_TURNS: Duration = Duration::from_micros(300);
+const LONGEST_TURNS: Duration = Duration::from_millis(100);
+/// So many of them, on average.
+const EARLY: f64 = 2.0;
+/// And so many in each doubling of the time after it.
+const PER_DOUBLING: f64 = 1.0;
 /// However many wait, the last wakes after so long.
 const ALL_TURNS: Duration = Duration::from_secs(1);
 
@@ -33,40 +38,66 @@ const ALL_TURNS: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Rumours {
     /// Heard since the last look began, each lock once.
-    heard: Vec<Release>,
+    heard: Vec<Rumour>,
     /// Releases after which somebody else has taken the lock: what nodes still tell of them is old.
     past: Vec<Token>,
+    /// The shortest round trip so far. The last one says more about how busy this machine was when
+    /// many of us began than about how long a hand-over takes.
+    fastest: Option<Duration>,
+}
+
+/// One release.
+#[derive(Clone, Copy, Debug)]
+pub struct Rumour {
+    by: Option<Token>,
+    listeners: u32,
+    /// Which nodes are free by it, as a bit mask.
+    free: u16,
+    /// When we heard of it first.
+    since: Tick,
 }
 
 impl Rumours {
     /// So many are told apart; where more happened, some wake us once more than they need.
     const MOST: usize = 16;
 
-    /// A node told of a release. Whether it is news.
-    pub fn hear(&mut self, release: Release) -> bool {
-        let known = |token| self.past.contains(&token);
-        if release.by.is_some_and(known) {
-            return false;
-        }
-        if let Some(same) = self.heard.iter_mut().find(|other| other.by == release.by) {
-            // Nodes count for themselves; the fullest is right.
-            same.listeners = same.listeners.max(release.listeners);
-            return false;
-        }
-        if self.heard.len() < Self::MOST {
-            self.heard.push(release);
-        }
-        true
+    fn measured(&mut self, trip: Duration) {
+        self.fastest = Some(self.fastest.map_or(trip, |fastest| fastest.min(trip)));
     }
 
-    /// The nodes have answered. What is left to go by, when they do not explain what was heard:
-    /// then some were asked before they had executed the release.
+    /// In which time the first of those have their turn who hear of a release.
+    fn first_turns(&self) -> Duration {
+        (self.fastest.unwrap_or_default() / 2).clamp(SHORTEST_TURNS, LONGEST_TURNS)
+    }
+
+    /// A node told of a release. What is known of it, unless it is old.
+    pub fn hear(&mut self, release: Release, now: Tick) -> Option<Rumour> {
+        let Release { node, extent, by, listeners } = release;
+        if by.is_some_and(|token| self.past.contains(&token)) {
+            return None;
+        }
+        let free = if extent == Extent::Whole && by.is_some() { 1 << node.0 } else { 0 };
+        if let Some(same) = self.heard.iter_mut().find(|other| other.by == by) {
+            // Nodes count for themselves; the fullest is right.
+            same.listeners = same.listeners.max(listeners);
+            same.free |= free;
+            return Some(*same);
+        }
+        let rumour = Rumour { by, listeners, free, since: now };
+        if self.heard.len() < Self::MOST {
+            self.heard.push(rumour);
+        }
+        Some(rumour)
+    }
+
+    /// The nodes have answered. How many hear of what their answers do not explain: then some were
+    /// asked before they had executed the release.
     pub fn settle(&mut self, views: &Views) -> Option<u32> {
-        let taken = views.is_held();
+        let held = views.is_held();
         let mut open = None;
-        for Release { by, listeners } in self.heard.drain(..) {
+        for Rumour { by, listeners, .. } in self.heard.drain(..) {
             match by {
-                Some(token) if taken && !views.shows(token) => {
+                Some(token) if held && !views.shows(token) => {
                     if self.past.len() >= Self::MOST {
                         self.past.remove(0);
                     }
@@ -92,8 +123,28 @@ pub enum Waking {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    Asleep { until: Tick, turn: Option<Tick> },
+    Asleep { until: Tick, turn: Option<Turn> },
     Looking { since: Tick, judge: Option<Tick>, until: Tick, asked: Vec<Look> },
+}
+
+/// When we look, and why.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    at: Tick,
+    /// The release that we heard of.
+    rumour: Option<Rumour>,
+    /// All nodes that tell of it have told, or it does not matter.
+    told: bool,
+}
+
+impl Turn {
+    /// When to look. Nodes that have not told yet get as long as a look would take.
+    fn due(&self, trip: Duration) -> Tick {
+        match self.rumour {
+            Some(rumour) if !self.told => self.at.max(rumour.since.after(trip)),
+            _ => self.at,
+        }
+    }
 }
 
 /// One node's part in a look.
@@ -122,6 +173,7 @@ pub struct Wait {
     /// The last verdict, which decides when patience ends in the middle of a look.
     verdict: Verdict,
     trip: Duration,
+    first_turns: Duration,
     phase: Phase,
 }
 
@@ -131,13 +183,15 @@ impl Wait {
         beginning: Beginning,
         verdict: Verdict,
         trip: Option<Duration>,
-        links: &Links,
-        views: &Views,
-        electorate: &Electorate,
+        rumours: &mut Rumours,
+        (links, views, electorate): (&Links, &Views, &Electorate),
         random: &mut Random,
         now: Tick,
     ) -> Self {
         let nodes = links.nodes().count();
+        if let Some(trip) = trip {
+            rumours.measured(trip);
+        }
         let trip = trip.unwrap_or_default();
         let listening = links.listening() >= quorum(nodes);
         let poll = random.share(if listening { POLL_LISTENING } else { POLL }, 0.5..1.5);
@@ -149,10 +203,11 @@ impl Wait {
         let turn = match beginning {
             Beginning::Quiet => None,
             Beginning::Deaf => Some(Duration::ZERO),
-            Beginning::Announced(listeners) => Some(draw(trip, listeners, random)),
+            Beginning::Announced(listeners) => Some(draw(rumours.first_turns(), listeners, random)),
         };
-        let turn = turn.map(|pause| now.after(pause));
-        Self { nodes, verdict, trip, phase: Phase::Asleep { until: now.after(sleep), turn } }
+        let turn = turn.map(|pause| Turn { at: now.after(pause), rumour: None, told: true });
+        let phase = Phase::Asleep { until: now.after(sleep), turn };
+        Self { nodes, verdict, trip, first_turns: rumours.first_turns(), phase }
     }
 
     /// The last measured round trip.
@@ -160,12 +215,21 @@ impl Wait {
         (!self.trip.is_zero()).then_some(self.trip)
     }
 
-    /// There is news of a release that `listeners` hear of. A turn that was drawn for an earlier
-    /// one is void: the lock has been taken since.
-    pub fn released(&mut self, listeners: u32, random: &mut Random, now: Tick) {
-        if let Phase::Asleep { turn, .. } = &mut self.phase {
-            *turn = Some(now.after(draw(self.trip, listeners, random)));
-        }
+    /// A node told of a release. A turn that was drawn for an earlier one is void: the lock has
+    /// been taken since.
+    pub fn released(&mut self, rumour: Rumour, links: &Links, random: &mut Random, now: Tick) {
+        let Phase::Asleep { turn, .. } = &mut self.phase else {
+            return;
+        };
+        let same = turn.filter(|turn| {
+            turn.rumour.is_some_and(|known| known.by == rumour.by && known.since == rumour.since)
+        });
+        let at = match same {
+            Some(turn) => turn.at,
+            None => now.after(draw(self.first_turns, rumour.listeners, random)),
+        };
+        let told = rumour.free.count_ones() as usize >= links.listening().max(quorum(self.nodes));
+        *turn = Some(Turn { at, rumour: Some(rumour), told });
     }
 
     /// `node` answered the look.
@@ -195,18 +259,30 @@ impl Wait {
     ) -> Waking {
         match &mut self.phase {
             Phase::Asleep { until, turn } => {
-                if now >= *until || turn.is_some_and(|turn| now >= turn) {
-                    views.forget();
-                    for node in links.nodes() {
-                        links.refresh(node);
-                        links.listen(node, now);
-                        links.ask(node, Request::Look, now);
-                    }
-                    let until =
-                        now.after(timing.connect_timeout.saturating_add(timing.node_timeout));
-                    let asked = vec![Look::Missing; self.nodes];
-                    self.phase = Phase::Looking { since: now, judge: None, until, asked };
+                let turn = turn.filter(|turn| now >= turn.due(self.first_turns));
+                if now < *until && turn.is_none() {
+                    return Waking::NotYet;
                 }
+                // What a quorum has just told need not be asked.
+                let fresh = |rumour: &Rumour| {
+                    let voters = links.nodes().filter(|node| {
+                        rumour.free & (1 << node.0) != 0 && electorate.counts(*node)
+                    });
+                    voters.count() >= quorum(self.nodes)
+                        && now.since(rumour.since) <= self.first_turns * 2
+                };
+                if turn.and_then(|turn| turn.rumour).is_some_and(|rumour| fresh(&rumour)) {
+                    return Waking::Free;
+                }
+                views.forget();
+                for node in links.nodes() {
+                    links.refresh(node);
+                    links.listen(node, now);
+                    links.ask(node, Request::Look, now);
+                }
+                let until = now.after(timing.connect_timeout.saturating_add(timing.node_timeout));
+                let asked = vec![Look::Missing; self.nodes];
+                self.phase = Phase::Looking { since: now, judge: None, until, asked };
                 Waking::NotYet
             }
             Phase::Looking { since, judge, until, asked } => {
@@ -259,7 +335,9 @@ impl Wait {
     /// When [`Wait::step`] is due.
     pub fn deadline(&self) -> Tick {
         match &self.phase {
-            Phase::Asleep { until, turn } => turn.map_or(*until, |turn| turn.min(*until)),
+            Phase::Asleep { until, turn } => {
+                turn.map_or(*until, |turn| turn.due(self.first_turns).min(*until))
+            }
             Phase::Looking { judge, until, .. } => judge.map_or(*until, |at| at.min(*until)),
         }
     }
@@ -270,9 +348,18 @@ impl Wait {
     }
 }
 
-/// How long after a release it is our turn to look, when so many hear of it.
-fn draw(trip: Duration, listeners: u32, random: &mut Random) -> Duration {
-    let turn = trip.clamp(SHORTEST_TURN, LONGEST_TURN);
-    let turns = turn.saturating_mul(listeners.saturating_sub(1)).min(ALL_TURNS);
-    random.share(turns, 0.0..1.0)
+/// How long after a release it is our turn, when so many hear of it. Few come early, and ever fewer
+/// in each doubling of the time, so that those who come while the next holder works are few however
+/// long that takes; whoever is left comes in the end, in case that all of these are stopped or dead.
+fn draw(first: Duration, listeners: u32, random: &mut Random) -> Duration {
+    if listeners <= 1 {
+        return Duration::ZERO;
+    }
+    let place = random.share(Duration::from_secs(1), 0.0..f64::from(listeners)).as_secs_f64();
+    if place <= EARLY {
+        return first.mul_f64(place / EARLY);
+    }
+    // The cap is for the arithmetic: far beyond ALL_TURNS.
+    let turn = first.mul_f64(((place - EARLY) / PER_DOUBLING).min(30.0).exp2());
+    if turn <= ALL_TURNS / 4 { turn } else { random.share(ALL_TURNS, 0.25..1.0) }
 }

@@ -8,7 +8,18 @@ mod start;
 
 use std::io;
 
-use crate::{exit::Exit, node::Nodes, protocol::Event, settings::RunPlan, ui::Say, wake::Sender};
+use anyhow::Context as _;
+
+use self::{shell::Shell, start::Kit};
+use crate::{
+    child::{self, Guardian},
+    exit::{Code, Exit},
+    node::Nodes,
+    protocol::Event,
+    settings::{GuardianChoice, RunPlan},
+    ui::{Notice, Reason, Say},
+    wake::Sender,
+};
 
 /// The lock's side, as the run sees it: a handle on the thread that talks to the nodes. Its news
 /// come through the [`Sender`] that it was started with, [`Event::Settled`] last.
@@ -38,5 +49,35 @@ pub fn run<L: Lock>(
     connect: impl FnOnce(Sender<Event>) -> io::Result<L>,
     say: &mut dyn Say,
 ) -> Exit {
-    start::run(plan, connect, say)
+    // First of all, while there is one thread.
+    let older = child::older();
+    let guardian = match plan.guardian {
+        GuardianChoice::Off => None,
+        GuardianChoice::On => match Guardian::start(&plan.facts.run, &older) {
+            Ok(guardian) => Some(guardian),
+            Err(error) => {
+                let error = anyhow::Error::new(error).context("cannot start the guardian process");
+                return fail(say, &error);
+            }
+        },
+    };
+    let pid = guardian.as_ref().map(Guardian::pid);
+    let ready = Kit::new(plan, pid, &older).and_then(|(kit, to_us)| {
+        let lock = connect(to_us).context("cannot start talking to the nodes")?;
+        Ok((kit, lock))
+    });
+    match ready {
+        Ok((kit, lock)) => Shell::new(plan, say, lock, kit, guardian).run(),
+        Err(error) => {
+            start::dismiss(guardian);
+            fail(say, &error)
+        }
+    }
+}
+
+/// redlock itself failed before there was anything to lose.
+fn fail(say: &mut dyn Say, error: &anyhow::Error) -> Exit {
+    let code = Code::Failure.number();
+    say.say(Notice::Exit { code, reason: Reason::Failed { error: start::chain(error) } });
+    Exit::Status(code)
 }

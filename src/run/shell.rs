@@ -70,7 +70,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             kill_after: plan.kill_after,
             max_stopped: plan.max_stopped(),
             heartbeat: plan.heartbeat,
-            conflict_exit_code: plan.conflict_exit_code,
+            conflict: plan.conflict,
         });
         Self {
             plan,
@@ -104,6 +104,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             self.set_alarm();
             let ready = self.sleep();
             self.tell(Input::Time);
+            self.say.repeat();
             self.take_signals();
             self.take_news();
             if ready.parent {
@@ -132,7 +133,7 @@ impl<'a, L: Lock> Shell<'a, L> {
     }
 
     fn set_alarm(&mut self) {
-        let at = self.machine.deadline();
+        let at = [self.machine.deadline(), self.say.due()].into_iter().flatten().min();
         if at != self.alarm_at && self.kit.alarm.set(at).is_ok() {
             self.alarm_at = at;
         }
@@ -238,7 +239,8 @@ impl<'a, L: Lock> Shell<'a, L> {
                 Input::NotStarted(reason, Left::Something)
             }
             Err(error) => {
-                let reason = Reason::Failed { what: "start the command", error: words(&error) };
+                let error = format!("cannot start the command: {}", words(&error));
+                let reason = Reason::Failed { error };
                 Input::NotStarted(reason, Left::Nothing)
             }
         };

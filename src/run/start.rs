@@ -1,18 +1,17 @@
 //! Before the lock is asked for: the guardian, the handlers, every descriptor and thread. All that
-//! can fail fails here, while there is nothing to lose (supervision.md rules 2 to 6).
+//! can fail fails here, while there is nothing to lose (docs/supervision.md rules 2 to 6).
 
 use std::{io, os::fd::OwnedFd};
 
+use anyhow::Context as _;
+
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
-use super::{Lock, shell::Shell};
 use crate::{
-    child::{self, Guardian, Inherited, Placement, Tree},
-    exit::{Code, Exit},
+    child::{Guardian, Inherited, Placement, Tree},
     protocol::Event,
-    settings::{GuardianChoice, ParentDeath, RunPlan},
+    settings::{ParentDeath, RunPlan},
     signal::Signals,
-    ui::{Notice, Reason, Say},
     wake::{self, Alarm, Receiver},
 };
 
@@ -49,46 +48,18 @@ pub(super) const CHANGED: [i32; 14] = {
     all
 };
 
-/// See [`super::run()`].
-pub(super) fn run<L: Lock>(
-    plan: &RunPlan,
-    connect: impl FnOnce(wake::Sender<Event>) -> io::Result<L>,
-    say: &mut dyn Say,
-) -> Exit {
-    // First of all, while there is one thread.
-    let older = child::older();
-    let guardian = match plan.guardian {
-        GuardianChoice::Off => None,
-        GuardianChoice::On => match Guardian::start(&plan.facts.run, &older) {
-            Ok(guardian) => Some(guardian),
-            Err(error) => return fail(say, "start the guardian process", &error),
-        },
-    };
-    let pid = guardian.as_ref().map(Guardian::pid);
-    let ready = Kit::new(plan, pid, &older).and_then(|(kit, to_us)| {
-        let lock = connect(to_us).map_err(|error| ("start talking to the nodes", error))?;
-        Ok((kit, lock))
-    });
-    match ready {
-        Ok((kit, lock)) => Shell::new(plan, say, lock, kit, guardian).run(),
-        Err((what, error)) => {
-            dismiss(guardian);
-            fail(say, what, &error)
-        }
-    }
-}
-
-fn fail(say: &mut dyn Say, what: &'static str, error: &io::Error) -> Exit {
-    let code = Code::Failure.number();
-    let error = words(error);
-    let reason = Reason::Failed { what, error };
-    say.say(Notice::Exit { code, reason });
-    Exit::Status(code)
-}
-
 /// The system's words without its number.
 pub(super) fn words(error: &io::Error) -> String {
-    let text = error.to_string();
+    lower(&error.to_string())
+}
+
+/// A whole chain of causes in one line.
+pub(super) fn chain(error: &anyhow::Error) -> String {
+    let causes: Vec<String> = error.chain().map(|cause| lower(&cause.to_string())).collect();
+    causes.join(": ")
+}
+
+fn lower(text: &str) -> String {
     let words = text.split(" (os error").next().unwrap_or_default();
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
@@ -113,34 +84,50 @@ pub(super) struct Kit {
     pub(super) news: Receiver<Event>,
 }
 
-type Failure = (&'static str, io::Error);
+/// What the threads and every small allocation after this need together, amply.
+const HEADROOM: usize = 8 * 1024 * 1024;
+
+/// Whether there is as much memory as we shall ever need. Small allocations cannot fail gracefully:
+/// they abort, a starting thread panics, and both would leave a lock behind that nobody gives back.
+/// So a limit that is too low (`ulimit -v`) is met here. Nothing is touched, only asked for.
+fn prove_headroom() -> io::Result<()> {
+    let mut room: Vec<u8> = Vec::new();
+    room.try_reserve_exact(HEADROOM)?;
+    // Else the compiler may do without it.
+    std::hint::black_box(&room);
+    Ok(())
+}
 
 impl Kit {
-    fn new(
+    /// Makes it, and the end of the channel on which the lock's news are to come.
+    ///
+    /// # Errors
+    /// Something could not be had; the context is a whole sentence's beginning.
+    pub(super) fn new(
         plan: &RunPlan,
         guardian: Option<Pid>,
         older: &[Pid],
-    ) -> Result<(Self, wake::Sender<Event>), Failure> {
-        let failed = |what| move |error| (what, error);
+    ) -> anyhow::Result<(Self, wake::Sender<Event>)> {
         let inherited = Inherited::take(&CHANGED);
         let handled = HANDLED
             .into_iter()
             .filter(|signal| ALWAYS_HANDLED.contains(signal) || !inherited.ignores(*signal));
-        let signals = Signals::watch(handled).map_err(failed("handle signals"))?;
+        let signals = Signals::watch(handled).context("cannot handle signals")?;
         Inherited::defy_terminal();
         Inherited::unblock();
         let placement = Placement::choose(plan.group);
         let tree =
-            Tree::new(guardian, older).map_err(failed("become the subreaper of the command"))?;
-        let alarm = Alarm::new().map_err(failed("make a timer"))?;
+            Tree::new(guardian, older).context("cannot become the subreaper of the command")?;
+        let alarm = Alarm::new().context("cannot make a timer")?;
         let parent = match plan.parent_death {
             ParentDeath::Ignore => None,
             ParentDeath::Terminate => getppid()
                 .map(|parent| pidfd_open(parent, PidfdFlags::empty()))
                 .transpose()
-                .map_err(|error| ("watch our parent", error.into()))?,
+                .context("cannot watch our parent")?,
         };
-        let (to_us, news) = wake::channel().map_err(failed("make a channel"))?;
+        let (to_us, news) = wake::channel().context("cannot make a channel")?;
+        prove_headroom().context("cannot get memory")?;
         let kit = Self { inherited, signals, placement, tree, alarm, parent, news };
         Ok((kit, to_us))
     }

@@ -4,11 +4,15 @@
 mod nodes;
 mod plan;
 mod run;
+mod scripts;
 
 use std::fmt;
 
-pub use plan::{Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
-pub use run::RunSettings;
+pub use plan::{Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
+pub use run::{RunSettings, format};
+pub use scripts::{
+    AcquireSettings, By, DoctorSettings, ExtendSettings, ReleaseSettings, StatusSettings, Target,
+};
 
 use crate::exit::Code;
 

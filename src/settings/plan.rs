@@ -36,6 +36,15 @@ pub enum Leftover {
     Ignore,
 }
 
+/// What "held by somebody else" means to whoever started us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Exit with this code (75, or `-E`).
+    Exit(u8),
+    /// The work is done elsewhere: success (`--skip`). A lock that nobody really holds is none.
+    Skip,
+}
+
 /// Whether the command may see the credentials (`--keep-credentials`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Credentials {
@@ -91,8 +100,8 @@ pub struct RunPlan {
     pub guardian: GuardianChoice,
     /// What the death of our parent means.
     pub parent_death: ParentDeath,
-    /// The exit code for "held by somebody else".
-    pub conflict_exit_code: u8,
+    /// What "held by somebody else" means.
+    pub conflict: Conflict,
 }
 
 impl RunPlan {

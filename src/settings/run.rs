@@ -11,18 +11,22 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError, nodes::Nodes,
+    Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
+    nodes::Nodes,
 };
 use crate::{
     child::GroupChoice,
-    cli::{GroupArg, GuardArg, LeftoverArg, NodeArgs, OnLostArg, RunArgs, StrategyArg, WaitArgs},
+    cli::{
+        GroupArg, GuardArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg,
+        WaitArgs,
+    },
     duration::show,
     node::Fleet,
     protocol::{
         Contract, Fencing, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy,
-        Timing, Ttl,
+        Timing, Token, Ttl,
     },
-    ui::{self, OnLost, Subject, Tone},
+    ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
 
 /// The longest remark, in bytes.
@@ -36,6 +40,8 @@ pub struct RunSettings {
     pub keys: Vec<Key>,
     /// What is to be had from the nodes.
     pub contract: Contract,
+    /// The token of a lock that is there already and is to be adopted.
+    pub adopted: Option<Token>,
     /// What is to happen with the command.
     pub plan: RunPlan,
     /// What it is about, for people.
@@ -49,17 +55,17 @@ impl RunSettings {
     pub fn read(args: RunArgs) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
-        let timing = timing(&args)?;
-        let patience = patience(&args.waiting);
-        if args.label.as_ref().is_some_and(|label| label.len() > LABEL_MAX) {
-            return Err(SettingsError::usage(format!("a label has at most {LABEL_MAX} bytes")));
-        }
-        let holder = holder(&args, &nodes, &timing);
-        let subject = Subject {
-            key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
-            nodes: nodes.names(),
-            patience: promise(patience),
+        let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
+        let patience = patience(&args.waiting, args.skip);
+        check_label(args.label.as_deref())?;
+        let adopted = args.token.as_deref().map(token).transpose()?;
+        let prog = args.command.first().and_then(|program| Path::new(program).file_name());
+        let holder = Holder {
+            every: Some(millis(timing.every)),
+            prog: prog.map(|name| name.to_string_lossy().into_owned()),
+            ..holder(&nodes, &timing, args.label.clone())
         };
+        let subject = subject(&keys, &nodes, patience);
         let credentials =
             if args.child.keep_credentials { Credentials::Keep } else { Credentials::Hide };
         let facts = Facts {
@@ -74,21 +80,33 @@ impl RunSettings {
             holder,
             timing,
             patience,
-            strategy: match args.strategy {
-                StrategyArg::Concurrent => Strategy::Concurrent,
-                StrategyArg::Sequential => Strategy::Sequential,
-            },
-            fencing: if args.fence { Fencing::On } else { Fencing::Off },
+            strategy: strategy(args.strategy),
+            fencing: fencing(args.fence),
             guard: guard(&args.nodes, &timing),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
-        let tone = Tone { quiet: args.quiet, verbosity: args.verbose, terminal: ui::is_terminal() };
+        let hush = match (args.skip, args.quiet) {
+            (true, _) => Hush::Skip,
+            (false, true) => Hush::Quiet,
+            (false, false) => Hush::No,
+        };
+        let (verbosity, format) = (args.verbose, format(&args));
         let plan = plan(args, facts, timing);
-        Ok(Self { fleet: nodes.fleet, keys, contract, plan, subject, tone })
+        let terminal = ui::is_terminal();
+        let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
+        Ok(Self { fleet: nodes.fleet, keys, contract, adopted, plan, subject, tone })
     }
 }
 
-fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
+/// How our lines look.
+pub fn format(args: &RunArgs) -> Format {
+    match args.log_format {
+        LogFormatArg::Text => Format::Text,
+        LogFormatArg::Json => Format::Json,
+    }
+}
+
+pub(super) fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
     let keys: Result<Vec<Key>, _> =
         names.iter().map(|name| Key::new(prefix, name.as_bytes())).collect();
     let mut keys = keys.map_err(|error| SettingsError::usage(format!("--key: {error}")))?;
@@ -97,12 +115,38 @@ fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
     Ok(keys)
 }
 
-fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
+/// Reads a token as `acquire` prints it.
+pub(super) fn token(text: &str) -> Result<Token, SettingsError> {
+    Token::parse(text.trim()).ok_or_else(|| {
+        SettingsError::usage("--token: not a token; it is the 36 characters that acquire printed")
+    })
+}
+
+pub(super) fn check_label(label: Option<&str>) -> Result<(), SettingsError> {
+    if label.is_some_and(|label| label.len() > LABEL_MAX) {
+        return Err(SettingsError::usage(format!("a label has at most {LABEL_MAX} bytes")));
+    }
+    Ok(())
+}
+
+pub(super) fn strategy(arg: StrategyArg) -> Strategy {
+    match arg {
+        StrategyArg::Concurrent => Strategy::Concurrent,
+        StrategyArg::Sequential => Strategy::Sequential,
+    }
+}
+
+pub(super) fn timing(
+    ttl: Duration,
+    nodes: &NodeArgs,
+    grace: Option<Duration>,
+    margin: Option<Duration>,
+) -> Result<Timing, SettingsError> {
     let limits = Limits {
-        connect_timeout: args.nodes.connect_timeout,
-        node_timeout: args.nodes.node_timeout,
-        grace: args.child.grace,
-        margin: args.child.margin,
+        connect_timeout: nodes.connect_timeout,
+        node_timeout: nodes.node_timeout,
+        grace,
+        margin,
     };
     let timeouts =
         [("--connect-timeout", limits.connect_timeout), ("--node-timeout", limits.node_timeout)];
@@ -111,11 +155,15 @@ fn timing(args: &RunArgs) -> Result<Timing, SettingsError> {
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let ttl = Ttl::new(args.ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+    let ttl = Ttl::new(ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
-fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
+pub(super) fn fencing(wanted: bool) -> Fencing {
+    if wanted { Fencing::On } else { Fencing::Off }
+}
+
+pub(super) fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
     let rule = match args.restart_guard {
         None | Some(GuardArg::Auto) => RestartGuard::Auto,
         Some(GuardArg::Strict) => RestartGuard::Strict,
@@ -125,12 +173,26 @@ fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
     GuardTerms { rule, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX }
 }
 
-fn patience(args: &WaitArgs) -> Patience {
+pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
     match args.wait {
+        None if skip => Patience::NoWait,
         _ if args.no_wait => Patience::NoWait,
         Some(Duration::ZERO) => Patience::NoWait,
         Some(limit) => Patience::Within(limit),
         None => Patience::Forever { outage: args.quorum_wait },
+    }
+}
+
+/// What it is about, for people.
+pub(super) fn subject(keys: &[Key], nodes: &Nodes, patience: Patience) -> Subject {
+    Subject {
+        key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
+        nodes: nodes.names(),
+        patience: promise(patience),
+        limit: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
     }
 }
 
@@ -139,14 +201,16 @@ fn promise(patience: Patience) -> String {
     match patience {
         Patience::NoWait => String::new(),
         Patience::Within(limit) => format!("waiting at most {}", show(limit)),
-        Patience::Forever { .. } => "waiting without limit (-n, -w D)".to_owned(),
+        Patience::Forever { .. } => "waiting without limit (-n, -w D, --skip)".to_owned(),
     }
 }
 
-fn holder(args: &RunArgs, nodes: &Nodes, timing: &Timing) -> Holder {
-    let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> Holder {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let prog = args.command.first().and_then(|program| Path::new(program).file_name());
     Holder {
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         pid: std::process::id(),
@@ -155,10 +219,10 @@ fn holder(args: &RunArgs, nodes: &Nodes, timing: &Timing) -> Holder {
         ttl: millis(timing.ttl),
         n: u8::try_from(nodes.fleet.len()).unwrap_or(u8::MAX),
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
-        every: Some(millis(timing.every)),
+        every: None,
         until: None,
-        label: args.label.clone(),
-        prog: prog.map(|name| name.to_string_lossy().into_owned()),
+        label,
+        prog: None,
     }
 }
 
@@ -195,13 +259,17 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         max_runtime: child.max_runtime,
         kill_after: child.kill_after,
         max_stopped: child.max_stopped,
-        heartbeat: Some(Duration::from_secs(30)),
+        heartbeat: Some(args.waiting.heartbeat).filter(|first| !first.is_zero()),
         guardian: if child.no_guardian { GuardianChoice::Off } else { GuardianChoice::On },
         parent_death: if child.die_with_parent {
             ParentDeath::Terminate
         } else {
             ParentDeath::Ignore
         },
-        conflict_exit_code: args.waiting.conflict_exit_code,
+        conflict: if args.skip {
+            Conflict::Skip
+        } else {
+            Conflict::Exit(args.waiting.conflict_exit_code)
+        },
     }
 }

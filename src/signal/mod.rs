@@ -1,6 +1,7 @@
 //! Signals as events with their sender. signal-hook's handlers ring a socket that the main loop
 //! polls together with everything else; no thread waits for signals.
 
+mod cancel;
 mod relay;
 
 use std::{
@@ -16,6 +17,7 @@ use signal_hook::{
     low_level::siginfo::Cause,
 };
 
+pub use cancel::on_interrupt;
 pub use relay::{Placing, Source, Verdict, name, relay};
 
 /// Who sent a signal, as the kernel says.

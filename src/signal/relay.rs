@@ -1,6 +1,6 @@
 //! Which signals are passed on to the command. The sender decides, not whether standard input is a
 //! terminal: one ^C must reach the command once, a `kill` of redlock must reach it too (sudo's
-//! rule, simplified; supervision.md rules 23 to 26).
+//! rule, simplified; docs/supervision.md rules 23 to 26).
 
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,

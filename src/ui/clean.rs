@@ -12,7 +12,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn is_unsafe(c: char) -> bool {
+/// Whether `c` could steer a terminal or hide text.
+pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

@@ -17,7 +17,7 @@ pub type Names = [String];
 /// The sentence for `denial` of the lock `key`.
 pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> String {
     let holders = holders(denial, names, now);
-    let troubles = troubles(denial, names);
+    let troubles = troubles(&denial.nodes, names);
     let with_troubles = |text: String| match &troubles {
         Some(troubles) => format!("{text}; {troubles}"),
         None => text,
@@ -51,12 +51,21 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
             young(youth)
         )),
         Verdict::Unfit => {
-            let troubles = troubles.unwrap_or_default();
+            // Where the list itself is at fault, nothing else matters.
+            let unfit = |view: &NodeView| match view {
+                NodeView::Refused(Refusal { kind: RefusalKind::Unfit(_), .. }) => view.clone(),
+                _ => NodeView::Unknown,
+            };
+            let unfit: Vec<NodeView> = denial.nodes.iter().map(unfit).collect();
+            let troubles = self::troubles(&unfit, names).unwrap_or_default();
             format!(
                 "the list of nodes cannot keep '{key}': {troubles}; name {} independent masters",
                 names.len()
             )
         }
+        Verdict::NotOurs => with_troubles(format!(
+            "the token does not hold '{key}' on a quorum of nodes (any more)"
+        )),
         Verdict::TooSlow => with_troubles(format!(
             "the nodes answer too slowly to hold '{key}' with this ttl; raise --ttl"
         )),
@@ -93,8 +102,8 @@ fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
     told.collect()
 }
 
-/// One holder.
-fn describe(occupant: &Occupant, expires: Option<Duration>, now: SystemTime) -> String {
+/// One holder: who, since when, alive or not; or whose value it is.
+pub fn describe(occupant: &Occupant, expires: Option<Duration>, now: SystemTime) -> String {
     let ends = match expires {
         Some(time) => format!("expires in {}", show(time)),
         None => "without expiry: it does not free itself".to_owned(),
@@ -147,15 +156,13 @@ fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTim
 }
 
 /// What is wrong with the nodes that gave no answer that counts, grouped by the reason.
-fn troubles(denial: &Denial, names: &Names) -> Option<String> {
+pub fn troubles(nodes: &[NodeView], names: &Names) -> Option<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for (view, name) in denial.nodes.iter().zip(names) {
+    for (view, name) in nodes.iter().zip(names) {
         let reason = match view {
             NodeView::Refused(Refusal { kind: RefusalKind::Unfit(why), .. }) => unfit(*why, names),
-            // Where the list itself is at fault, nothing else matters.
-            _ if denial.verdict == Verdict::Unfit => continue,
             NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
-            NodeView::Troubled(trouble) => words(trouble),
+            NodeView::Troubled(it) => trouble(it),
             _ => continue,
         };
         match groups.iter_mut().find(|(other, _)| *other == reason) {
@@ -201,8 +208,34 @@ pub fn unfit(why: Unfit, names: &Names) -> String {
     }
 }
 
+/// A node's part in a few words.
+pub fn state(view: &NodeView) -> String {
+    match view {
+        NodeView::Unknown => "no answer yet".to_owned(),
+        NodeView::Free => "free".to_owned(),
+        NodeView::Ours => "ours".to_owned(),
+        NodeView::Held(obstacles) => match obstacles.first() {
+            Some(Obstacle { occupant, .. }) => format!("held by {}", name(occupant)),
+            None => "held".to_owned(),
+        },
+        NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
+        NodeView::Troubled(it) => trouble(it),
+    }
+}
+
+/// Who it is, and no more.
+fn name(occupant: &Occupant) -> String {
+    match occupant {
+        Occupant::Type(name) => format!("a {name} of another program"),
+        Occupant::Value(value) => match Holder::of_value(value) {
+            Some(holder) => format!("{} pid {}", holder.host, holder.pid),
+            None => "another client's value".to_owned(),
+        },
+    }
+}
+
 /// A trouble in words.
-fn words(trouble: &Trouble) -> String {
+pub fn trouble(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Unresolvable(text) => format!("no address: {text}"),
         Trouble::ConnectTimeout => "no connection in time".to_owned(),

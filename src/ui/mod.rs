@@ -4,15 +4,35 @@
 
 mod clean;
 mod denial;
+mod json;
+mod live;
+pub mod mend;
 mod notice;
+mod table;
 mod voice;
 mod words;
 
 use std::os::fd::AsFd;
 
 pub use clean::clean;
+pub use denial::{Names, describe, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
-pub use voice::{Subject, Tone, Voice};
+pub use table::Table;
+pub use voice::{Format, Hush, Tone, Voice};
+pub use words::Subject;
+
+/// The one last line when the exit code is ours and nothing else was said.
+pub fn exit(format: Format, code: u8, reason: &str) {
+    match format {
+        Format::Text => exit_line(code, reason),
+        Format::Json => object(&json::exit(code, reason, std::time::SystemTime::now())),
+    }
+}
+
+/// Writes one line that is an object of ours.
+fn object(text: &str) {
+    write(rustix::stdio::stderr(), &format!("{}\n", clean(text)));
+}
 
 /// Writes one line of ours to standard error. Control characters do not get through.
 pub fn line(text: &str) {
@@ -27,6 +47,105 @@ pub fn exit_line(code: u8, reason: &str) {
 /// Writes a text that the user asked for (help, version) to standard output.
 pub fn print(text: &str) {
     write(rustix::stdio::stdout(), text);
+}
+
+/// Writes what a script waits for to standard output, and says when that failed.
+pub fn deliver(text: &str) -> std::io::Result<()> {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), rest) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Replaces what is on the terminal by `text`.
+pub fn redraw(text: &str) -> std::io::Result<()> {
+    // Line by line, each cleared behind its end, then the rest of the screen: no flicker.
+    let lines = text.replace('\n', "\x1b[K\n");
+    deliver(&format!("\x1b[H{lines}\x1b[J"))
+}
+
+/// A JSON text in which whatever could steer a terminal is escaped. Such characters stand only in
+/// strings there.
+pub fn json(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if clean::is_unsafe(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                // Writing to a String cannot fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// A line that says how far something is, where there is a terminal to say it on.
+#[derive(Debug, Default)]
+pub struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    /// Shows `text` in place of what was shown before.
+    pub fn show(&mut self, text: &str) {
+        if is_terminal() {
+            write(rustix::stdio::stderr(), &format!("\r\x1b[K{}", clean(text)));
+            self.shown = true;
+        }
+    }
+
+    /// Removes the line.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            write(rustix::stdio::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Whether standard output is a terminal.
+pub fn stdout_is_terminal() -> bool {
+    rustix::termios::isatty(rustix::stdio::stdout())
+}
+
+/// Asks a question that wants a yes, where there is a terminal to ask on.
+pub fn ask(question: &str) -> Answer {
+    use std::io::BufRead as _;
+    if !is_terminal() || !rustix::termios::isatty(rustix::stdio::stdin()) {
+        return Answer::NobodyThere;
+    }
+    write(rustix::stdio::stderr(), &format!("redlock: {} [y/N] ", clean(question)));
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    match (read, line.trim().to_ascii_lowercase().as_str()) {
+        (Ok(_), "y" | "yes") => Answer::Yes,
+        _ => Answer::No,
+    }
+}
+
+/// What a person answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Yes,
+    /// Anything else.
+    No,
+    /// There is no terminal.
+    NobodyThere,
 }
 
 /// Whether standard error is a terminal.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Tick;
 use crate::protocol::{Denial, NodeIndex, NodeView, Note};
 
 /// The sink for what a run has to say.
@@ -9,6 +10,14 @@ pub trait Say {
     /// Says it, or does not: that depends on `-q`, `-v` and the terminal. Must not block for long
     /// and must not fail.
     fn say(&mut self, notice: Notice);
+
+    /// When [`Say::repeat`] is due.
+    fn due(&self) -> Option<Tick> {
+        None
+    }
+
+    /// Says once more what goes on, if it is time.
+    fn repeat(&mut self) {}
 }
 
 /// A process, for people.
@@ -174,9 +183,7 @@ pub enum Reason {
     },
     /// `cannot start the command: resource temporarily unavailable`: redlock itself failed.
     Failed {
-        /// What could not be done, as an infinitive: `start the command`.
-        what: &'static str,
-        /// The system's words.
+        /// The whole sentence: what could not be done, and the system's words.
         error: String,
     },
 }

@@ -4,35 +4,65 @@
 use std::time::{Duration, SystemTime};
 
 use super::{
-    line,
+    json, line,
+    live::Live,
     notice::{Level, Notice, Reason, Say},
-    words::is_busy,
+    object,
+    words::{Subject, is_busy},
 };
 use crate::{
     clock::{BootClock, Clock, Tick},
-    protocol::{Note, quorum},
+    protocol::{Note, Verdict, quorum},
 };
 
-/// What a run is about, for people.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    /// The lock's name (several: joined by a comma).
-    pub key: String,
-    /// The nodes as they are written, in canonical order.
-    pub nodes: Vec<String>,
-    /// How the wait ends, for the line that announces it.
-    pub patience: String,
+/// What is left unsaid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hush {
+    /// Nothing.
+    #[default]
+    No,
+    /// Waiting and busy locks (`-q`).
+    Quiet,
+    /// The same, but for a lock that nobody really holds (`--skip`).
+    Skip,
+}
+
+/// How our lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line.
+    Json,
 }
 
 /// How much is said.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tone {
-    /// Nothing about waiting or a busy lock.
-    pub quiet: bool,
-    /// 0; 1 with `-v`: acquisitions, extensions, warnings.
+    /// What is left unsaid.
+    pub hush: Hush,
+    /// 0; 1 with `-v`: acquisitions, extensions, warnings; 2: each node's part in them.
     pub verbosity: u8,
-    /// Standard error is a terminal: warnings are said.
+    /// Standard error is a terminal: warnings are said, and waiting is one live line.
     pub terminal: bool,
+    /// How our lines look.
+    pub format: Format,
+    /// The pause between the first and the second line about waiting; it doubles. `None`: there is
+    /// no second.
+    pub heartbeat: Option<Duration>,
+}
+
+impl Default for Tone {
+    fn default() -> Self {
+        Self {
+            hush: Hush::No,
+            verbosity: 0,
+            terminal: false,
+            format: Format::Text,
+            heartbeat: Some(Duration::from_secs(30)),
+        }
+    }
 }
 
 /// The voice of a run.
@@ -40,26 +70,51 @@ pub struct Tone {
 pub struct Voice {
     subject: Subject,
     tone: Tone,
-    /// When the next line about waiting is due, and the pause after it.
+    /// When the next line about waiting is due, and the pause after it; `None` before the first.
     heartbeat: Option<(Tick, Duration)>,
+    /// What we wait for, as heard at that time.
+    told: Option<(Note, Tick)>,
+    live: Live,
     /// How long the lock took, until it was said.
     waited: Duration,
 }
 
-/// The pause between the first and the second line about waiting; it doubles.
-const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Lines about waiting are at most so far apart.
 const SLOWEST_HEARTBEAT: Duration = Duration::from_secs(300);
 
 impl Voice {
     /// A voice that has not said anything.
     pub fn new(subject: Subject, tone: Tone) -> Self {
-        Self { subject, tone, heartbeat: None, waited: Duration::ZERO }
+        let live = Live::new(subject.limit);
+        Self { subject, tone, heartbeat: None, told: None, live, waited: Duration::ZERO }
+    }
+
+    /// The lines for `notice`, as far as they are due.
+    fn lines(&mut self, notice: &Notice, now: Tick, wall: SystemTime) -> Vec<String> {
+        let mut lines: Vec<String> = self.line(notice, now, wall).into_iter().collect();
+        let views = match notice {
+            Notice::Note(Note::Nodes(views)) => Some(views),
+            Notice::Note(Note::Waiting(denial) | Note::Outage(denial))
+            | Notice::Exit { reason: Reason::Denied(denial), .. } => Some(&denial.nodes),
+            _ => None,
+        };
+        let of_note = matches!(notice, Notice::Note(Note::Nodes(_)));
+        if let Some(views) = views.filter(|_| of_note || !lines.is_empty())
+            && self.tone.verbosity > 1
+            && self.tone.format == Format::Text
+        {
+            // The line with the code stays the last one.
+            let all = self.subject.nodes(views);
+            let place = if matches!(notice, Notice::Exit { .. }) { 0 } else { lines.len() };
+            lines.splice(place..place, all);
+        }
+        lines
     }
 
     /// The line for `notice`, when one is due.
     fn line(&mut self, notice: &Notice, now: Tick, wall: SystemTime) -> Option<String> {
         match notice {
+            Notice::Note(Note::Nodes(_)) => return None,
             Notice::Note(Note::Waiting(_) | Note::Outage(_)) if !self.heartbeat_is_due(now) => {
                 return None;
             }
@@ -67,23 +122,42 @@ impl Voice {
             Notice::Acquired { waited } => {
                 self.waited = *waited;
                 // Whoever was told about the wait is told about its end.
-                let was_told = self.heartbeat.take().is_some() && !self.tone.quiet;
-                return was_told.then(|| self.subject.got(*waited));
+                let was_told = self.heartbeat.take().is_some() && self.tone.hush == Hush::No;
+                return was_told.then(|| self.worded(notice, self.subject.got(*waited), wall));
             }
             Notice::Note(Note::Acquired { nodes }) => {
                 let verbose = self.is_said(Level::Detail);
-                return verbose.then(|| self.subject.got_on(*nodes, self.waited));
+                let text = || self.subject.got_on(*nodes, self.waited);
+                return verbose.then(|| self.worded(notice, text(), wall));
             }
             _ => {}
         }
-        self.is_said(self.level(notice)).then(|| self.subject.sentence(notice, wall))
+        let said = self.is_said(self.level(notice));
+        said.then(|| self.worded(notice, self.subject.sentence(notice, wall), wall))
+    }
+
+    /// The sentence as it is written.
+    fn worded(&self, notice: &Notice, text: String, wall: SystemTime) -> String {
+        match self.tone.format {
+            Format::Text => text,
+            Format::Json => json::object(notice, &text, &self.subject, wall),
+        }
+    }
+
+    /// What the live line says from now on, when it is wanted.
+    fn is_live(&self, notice: &Notice) -> bool {
+        matches!(notice, Notice::Note(Note::Waiting(_) | Note::Outage(_)))
+            && self.tone.terminal
+            && self.tone.format == Format::Text
+            && self.tone.verbosity < 2
+            && self.is_said(Level::Progress)
     }
 
     fn is_said(&self, level: Level) -> bool {
         match level {
             Level::Detail => self.tone.verbosity > 0,
             Level::Warning => self.tone.verbosity > 0 || self.tone.terminal,
-            Level::Progress => !self.tone.quiet,
+            Level::Progress => self.tone.hush == Hush::No,
             Level::Error => true,
         }
     }
@@ -98,7 +172,8 @@ impl Voice {
             // A minority of nodes keeps nobody from taking the lock.
             Notice::Untold { nodes, .. } if nodes.len() <= self.minority() => Level::Warning,
             Notice::Exit { reason: Reason::Denied(denial), .. } if is_busy(denial) => {
-                Level::Progress
+                let really = denial.verdict == Verdict::Held;
+                if self.tone.hush == Hush::Skip && !really { Level::Error } else { Level::Progress }
             }
             _ => Level::Error,
         }
@@ -109,19 +184,84 @@ impl Voice {
     }
 
     fn heartbeat_is_due(&mut self, now: Tick) -> bool {
-        let (due, pause) = self.heartbeat.unwrap_or((now, HEARTBEAT));
+        let first = self.tone.heartbeat.unwrap_or(Duration::MAX);
+        let (due, pause) = self.heartbeat.unwrap_or((now, first));
         if now < due {
             return false;
         }
-        self.heartbeat = Some((now.after(pause), (pause * 2).min(SLOWEST_HEARTBEAT)));
+        let slowest = SLOWEST_HEARTBEAT.max(first);
+        self.heartbeat = Some((now.after(pause), pause.saturating_mul(2).min(slowest)));
         true
     }
 }
 
 impl Say for Voice {
     fn say(&mut self, notice: Notice) {
-        if let Some(text) = self.line(&notice, BootClock.now(), SystemTime::now()) {
-            line(&text);
+        let (now, wall) = (BootClock.now(), SystemTime::now());
+        if self.is_live(&notice) {
+            // Its end is announced as that of any other wait.
+            self.heartbeat.get_or_insert((now, Duration::MAX));
+            return self.live.show(&self.subject.sentence(&notice, wall));
+        }
+        self.remember(&notice, now);
+        self.write(&notice, now, wall);
+    }
+
+    fn due(&self) -> Option<Tick> {
+        let (due, _) = self.heartbeat.filter(|_| self.told.is_some())?;
+        Some(due)
+    }
+
+    fn repeat(&mut self) {
+        let now = BootClock.now();
+        if let Some(notice) = self.repetition(now) {
+            self.write(&notice, now, SystemTime::now());
+        }
+    }
+}
+
+impl Voice {
+    /// Keeps in mind what we wait for.
+    fn remember(&mut self, notice: &Notice, now: Tick) {
+        match notice {
+            Notice::Note(note @ (Note::Waiting(_) | Note::Outage(_))) => {
+                self.told = self.is_said(Level::Progress).then(|| (note.clone(), now));
+            }
+            Notice::Note(Note::Recovered)
+            | Notice::Acquired { .. }
+            | Notice::Cancelled { .. }
+            | Notice::Exit { .. } => self.told = None,
+            _ => {}
+        }
+    }
+
+    /// What we wait for, once more, when its line is due.
+    fn repetition(&self, now: Tick) -> Option<Notice> {
+        let (mut note, at) =
+            self.told.clone().filter(|_| self.due().is_some_and(|due| now >= due))?;
+        if let Note::Waiting(denial) | Note::Outage(denial) = &mut note {
+            denial.waited = denial.waited.saturating_add(now.since(at));
+        }
+        Some(Notice::Note(note))
+    }
+
+    fn write(&mut self, notice: &Notice, now: Tick, wall: SystemTime) {
+        let lines = self.lines(notice, now, wall);
+        let write = || {
+            for text in &lines {
+                match self.tone.format {
+                    Format::Text => line(text),
+                    Format::Json => object(text),
+                }
+            }
+        };
+        match notice {
+            Notice::Acquired { .. } | Notice::Cancelled { .. } | Notice::Exit { .. } => {
+                self.live.clear();
+                write();
+            }
+            _ if lines.is_empty() => {}
+            _ => self.live.aside(write),
         }
     }
 }
@@ -136,6 +276,7 @@ mod tests {
             key: "K".into(),
             nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
             patience: "waiting without limit (-n, -w D)".into(),
+            limit: None,
         };
         Voice::new(subject, tone)
     }
@@ -200,7 +341,7 @@ mod tests {
 
     #[test]
     fn quiet_silences_waiting_and_busy_lines_and_never_errors() {
-        let mut voice = voice(Tone { quiet: true, ..Tone::default() });
+        let mut voice = voice(Tone { hush: Hush::Quiet, ..Tone::default() });
         assert_eq!(said(&mut voice, &Notice::Note(Note::Waiting(denial())), 0), None);
         assert_eq!(said(&mut voice, &busy(), 0), None);
         assert!(said(&mut voice, &Notice::RanOut, 0).is_some());
@@ -233,6 +374,92 @@ mod tests {
             assert!(said(&mut verbose, notice, 0).is_some());
             assert_eq!(said(&mut terminal, notice, 0).is_some(), on_terminal);
         }
+    }
+
+    #[test]
+    fn heartbeat_can_be_set_and_switched_off() {
+        let waiting = Notice::Note(Note::Waiting(denial()));
+        let spoken = |heartbeat: Option<u64>, until: u64| -> Vec<u64> {
+            let heartbeat = heartbeat.map(Duration::from_secs);
+            let mut voice = voice(Tone { heartbeat, ..Tone::default() });
+            (0..until).filter(|at| said(&mut voice, &waiting, *at).is_some()).collect()
+        };
+        assert_eq!(spoken(Some(2), 16), [0, 2, 6, 14]);
+        assert_eq!(spoken(None, 100_000), [0]);
+        assert_eq!(spoken(Some(600), 3000), [0, 600, 1200, 1800, 2400]);
+    }
+
+    #[test]
+    fn heartbeat_comes_without_news_and_ends_with_the_wait() {
+        let tick = |at| Tick::from_boot(Duration::from_secs(at));
+        let mut voice = voice(Tone::default());
+        voice.subject.limit = Some(Duration::from_secs(600));
+        let waiting = Notice::Note(Note::Waiting(denial()));
+        voice.remember(&waiting, tick(0));
+        said(&mut voice, &waiting, 0).unwrap();
+        assert_eq!(voice.due(), Some(tick(30)));
+        assert_eq!(voice.repetition(tick(29)), None);
+        let again = voice.repetition(tick(30)).unwrap();
+        let line = said(&mut voice, &again, 30).unwrap();
+        assert!(line.ends_with("(-n, -w D) (9m 30s left)"), "{line}");
+        assert_eq!(voice.due(), Some(tick(90)));
+        let got = Notice::Acquired { waited: Duration::from_secs(40) };
+        voice.remember(&got, tick(40));
+        assert_eq!(voice.due(), None);
+    }
+
+    #[test]
+    fn skip_is_silent_where_somebody_has_the_lock_and_loud_where_nobody_has() {
+        let mut voice = voice(Tone { hush: Hush::Skip, verbosity: 2, ..Tone::default() });
+        assert_eq!(said(&mut voice, &Notice::Note(Note::Waiting(denial())), 0), None);
+        assert_eq!(said(&mut voice, &busy(), 0), None);
+        let contended = Denial { verdict: Verdict::Contended, ..denial() };
+        let leftovers = Notice::Exit { code: 75, reason: Reason::Denied(contended) };
+        let line = said(&mut voice, &leftovers, 0).unwrap();
+        assert!(line.starts_with("exit 75: 'K' is contended") && line.contains("'x'"), "{line}");
+        let outage = Denial { verdict: Verdict::Unavailable, ..denial() };
+        let outage = Notice::Exit { code: 69, reason: Reason::Denied(outage) };
+        assert!(said(&mut voice, &outage, 0).is_some());
+    }
+
+    #[test]
+    fn very_verbose_says_each_nodes_part_and_the_code_last() {
+        let mut voice = voice(Tone { verbosity: 2, ..Tone::default() });
+        let now = Tick::from_boot(Duration::ZERO);
+        let lines = voice.lines(&busy(), now, SystemTime::UNIX_EPOCH);
+        let parts = ["a:1: held by another", "b:1: held", "c:1: held", "exit 75: "];
+        assert_eq!(lines.len(), parts.len(), "{lines:?}");
+        assert!(lines.iter().zip(parts).all(|(line, part)| line.starts_with(part)), "{lines:?}");
+        let views = vec![NodeView::Ours, NodeView::Unknown, NodeView::Free];
+        let nodes = Notice::Note(Note::Nodes(views));
+        let lines = voice.lines(&nodes, now, SystemTime::UNIX_EPOCH);
+        assert_eq!(lines, ["a:1: ours", "b:1: no answer yet", "c:1: free"]);
+        voice.tone.verbosity = 1;
+        assert!(voice.lines(&nodes, now, SystemTime::UNIX_EPOCH).is_empty());
+    }
+
+    #[test]
+    fn json_lines_tell_the_same_events_as_objects() {
+        let json = |notice: &Notice, tone: Tone| {
+            let line = said(&mut voice(Tone { format: Format::Json, ..tone }), notice, 0)?;
+            Some(serde_json::from_str::<serde_json::Value>(&line).unwrap())
+        };
+        let quiet = Tone { hush: Hush::Quiet, ..Tone::default() };
+        assert_eq!(json(&busy(), quiet), None);
+        let waiting = json(&Notice::Note(Note::Waiting(denial())), Tone::default()).unwrap();
+        assert_eq!((&waiting["v"], &waiting["event"]), (&1.into(), &"waiting".into()));
+        assert_eq!(waiting["time"], "1970-01-01T00:00:00.000Z");
+        assert_eq!((&waiting["key"], &waiting["verdict"]), (&"K".into(), &"held".into()));
+        assert_eq!(waiting["holder"]["value"], "x");
+        assert_eq!(waiting["holder"]["expires_ms"], 7000);
+        assert!(waiting["message"].as_str().unwrap().starts_with("waiting for 'K': held by"));
+        let exit = json(&busy(), Tone::default()).unwrap();
+        assert_eq!((&exit["event"], &exit["code"]), (&"exit".into(), &75.into()));
+        assert_eq!(exit["nodes"][2]["node"], "c:1");
+        let extended = Notice::Note(Note::Extended { nodes: 2 });
+        assert_eq!(json(&extended, Tone::default()), None);
+        let extended = json(&extended, Tone { verbosity: 1, ..Tone::default() }).unwrap();
+        assert_eq!((&extended["event"], &extended["nodes_ok"]), (&"extended".into(), &2.into()));
     }
 
     #[test]

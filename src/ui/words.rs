@@ -3,9 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::{
-    denial,
+    denial, mend,
     notice::{EndedBy, Notice, OnLost, Process, Reason},
-    voice::Subject,
 };
 use crate::{
     duration::show,
@@ -14,6 +13,19 @@ use crate::{
 
 /// So many leftover processes are named.
 const NAMED: usize = 8;
+
+/// What a run is about, for people.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The lock's name (several: joined by a comma).
+    pub key: String,
+    /// The nodes as they are written, in canonical order.
+    pub nodes: Vec<String>,
+    /// How the wait ends, for the line that announces it.
+    pub patience: String,
+    /// How long it lasts at most.
+    pub limit: Option<Duration>,
+}
 
 impl Subject {
     /// Why the lock could not be had.
@@ -26,7 +38,18 @@ impl Subject {
         let (key, patience) = (&self.key, &self.patience);
         let text = self.denial(denial, now);
         let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
-        format!("waiting for '{key}': {text}, {patience}")
+        let left = self.limit.filter(|_| denial.waited >= Duration::from_secs(1));
+        let left = left.map(|limit| {
+            let left = limit.saturating_sub(denial.waited);
+            format!(" ({} left)", show(Duration::from_secs(left.as_secs())).replace("0ms", "0s"))
+        });
+        format!("waiting for '{key}': {text}, {patience}{}", left.unwrap_or_default())
+    }
+
+    /// What is known of each node.
+    pub(super) fn nodes(&self, views: &[NodeView]) -> Vec<String> {
+        let each = self.nodes.iter().zip(views);
+        each.map(|(name, view)| format!("{name}: {}", denial::state(view))).collect()
     }
 
     /// The end of a wait.
@@ -116,6 +139,7 @@ impl Subject {
             Note::Outage(denial) => {
                 format!("{}; trying again, {}", self.denial(denial, now), self.patience)
             }
+            Note::Nodes(_) => String::new(),
             Note::Recovered => "a quorum of nodes answers again".to_owned(),
             Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
             Note::Unfit { node, why } => {
@@ -152,9 +176,11 @@ impl Subject {
         } else if busy {
             text.push_str("; to wait for it: --wait 10m");
         }
-        let forbidden = |view: &NodeView| matches!(view, NodeView::Refused(refusal) if refusal.is_about_rights());
-        if !busy && denial.nodes.iter().any(forbidden) {
-            text.push_str("; check --username, REDLOCK_PASSWORD and the user's rights there");
+        if denial.verdict == Verdict::Unavailable
+            && let Some(line) = mend::most(&denial.nodes)
+        {
+            text.push_str("; to mend it: ");
+            text.push_str(line);
         }
         text
     }
@@ -186,7 +212,7 @@ impl Subject {
             Reason::NotExecutable { program, error } => {
                 format!("cannot execute {program}: {error}")
             }
-            Reason::Failed { what, error } => format!("cannot {what}: {error}"),
+            Reason::Failed { error } => error.clone(),
         }
     }
 }

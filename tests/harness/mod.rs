@@ -8,6 +8,7 @@ pub mod builder;
 pub mod fixture;
 pub mod matching;
 pub mod proxy;
+mod proxy_tests;
 pub mod pty;
 pub mod resp;
 pub mod servers;

@@ -3,7 +3,7 @@
 pub use redlock::commands::sandbox::servers::Fleet;
 use redlock::commands::sandbox::servers::Server;
 
-use super::resp::Resp;
+use super::resp::{Reply, Resp};
 
 /// `count` new, empty masters.
 pub fn fleet(count: u8) -> Fleet {
@@ -50,6 +50,9 @@ pub trait InspectAll {
     /// Every key on every server, as `number:key`.
     fn all_keys(&self) -> Vec<String>;
 
+    /// How many wait for the release of `key`, by the server that knows of the fewest.
+    fn listeners(&self, key: &str) -> usize;
+
     /// Puts a value on every server.
     fn set_everywhere(&self, key: &str, value: &str);
 }
@@ -69,6 +72,19 @@ impl InspectAll for Fleet {
                 keys.map(move |key| format!("{number}:{key}"))
             })
             .collect()
+    }
+
+    fn listeners(&self, key: &str) -> usize {
+        let channel = format!("redlock:released:{key}");
+        let count = |server: &Server| match server.client().command(&["PUBSUB", "NUMSUB", &channel])
+        {
+            Reply::List(parts) => match parts.last() {
+                Some(Reply::Integer(count)) => usize::try_from(*count).unwrap(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+        self.servers().iter().map(count).min().unwrap()
     }
 
     fn set_everywhere(&self, key: &str, value: &str) {

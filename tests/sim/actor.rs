@@ -1,5 +1,5 @@
 //! One run of the program as the simulator sees it: the brain, and a model of the shell around it,
-//! which spawns the command, keeps the deadline and releases last (supervision.md).
+//! which spawns the command, keeps the deadline and releases last (docs/supervision.md).
 
 use redlock::protocol::{ConnId, NodeIndex, Verdict};
 

@@ -1,4 +1,4 @@
-//! The invariants (protocol.md, section 10), checked at every step against what really happened.
+//! The invariants (docs/protocol.md, section 10), checked at every step against what really happened.
 //! In here is a second, independent account of what a client may believe: the requests that it
 //! queued, the answers that reached it, and the validity that follows from these.
 
@@ -16,7 +16,7 @@ use super::{
     plan::{Plan, What},
 };
 
-/// The rules, by their number in protocol.md where they have one.
+/// The rules, by their number in docs/protocol.md where they have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// 1: at most one command runs per key.

@@ -1,5 +1,5 @@
 //! The command under the lock, and the main thread's part in its life: spawn, deadline, kill, and
-//! only then the release (supervision.md).
+//! only then the release (docs/supervision.md).
 
 use super::{
     actor::{Actor, Command, Phase},

@@ -1,5 +1,5 @@
 //! The tie-break under a rush: how many round trips pass until somebody holds the lock when many
-//! start in the same instant (the table of protocol.md, section 3). A few histories of each row run
+//! start in the same instant (the table of docs/protocol.md, section 3). A few histories of each row run
 //! in the suite with generous bounds; `REDLOCK_SIM_TABLE=1` plays them all and prints the table.
 
 use std::{env, time::Duration};

@@ -205,9 +205,7 @@ impl Brain for Twisted {
             LinkEvent::Ended(_) if self.detours.contains_key(&conn) => {
                 self.arrive(conn, Reply::Absent);
             }
-            LinkEvent::Ready if self.detours.contains_key(&conn) => {}
-            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_)
-                if self.detours.contains_key(&conn) => {}
+            _ if self.detours.contains_key(&conn) => {}
             _ => self.inner.handle(conn, event, now),
         }
         self.pump(now);

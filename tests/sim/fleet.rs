@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use redlock::protocol::{
-    Introduction, LinkEvent, Refusal, RefusalKind, Reply, Request, Server, Token,
+    Extent, Introduction, LinkEvent, Refusal, RefusalKind, Reply, Request, Server, Token,
 };
 
 use super::{
@@ -197,7 +197,13 @@ impl World<'_> {
             let dark = self.nodes[node].dark_until.max(self.now);
             for link in told {
                 let at = dark + self.delay(link);
-                self.send_back(link, at, LinkEvent::Released { by: Some(token), listeners });
+                let keys = &self.actors[self.links[link].actor].plan.keys;
+                let extent = if keys.len() == 1 { Extent::Whole } else { Extent::Part };
+                self.send_back(
+                    link,
+                    at,
+                    LinkEvent::Released { extent, by: Some(token), listeners },
+                );
             }
         }
     }

@@ -67,6 +67,7 @@ impl Kind {
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            other => unreachable!("no session sends {other:?}"),
         }
     }
 }

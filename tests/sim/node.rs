@@ -1,5 +1,5 @@
 //! One model node: the keys with their expiry, by the node's own clock, and what the scripts do to
-//! them (protocol.md, section 2). Nothing in here knows the protocol's rules, so that it also
+//! them (docs/protocol.md, section 2). Nothing in here knows the protocol's rules, so that it also
 //! executes what breaks them.
 
 use std::{rc::Rc, time::Duration};
@@ -109,6 +109,7 @@ impl Store {
                 found if found.is_empty() => Reply::Absent,
                 found => Reply::Held(found),
             },
+            other => unreachable!("no session sends {other:?}"),
         }
     }
 

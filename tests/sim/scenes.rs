@@ -202,3 +202,13 @@ fn leftover_on_the_first_node_keeps_nobody_from_winning() {
     };
     hold(10, &family, &session);
 }
+
+#[test]
+fn hand_over_over_a_long_way_takes_two_round_trips_and_a_little() {
+    let mut plan = queue(1);
+    plan.net.rtt = 20 * SEC / 1000;
+    let report = play(&plan);
+    let [holder, waiter] = [0, 1].map(|client: usize| report.outcomes[client].acquired.unwrap());
+    let gap = waiter - holder - SEC;
+    assert!(gap < plan.net.rtt * 3, "{} hundredths of a round trip", gap * 100 / plan.net.rtt);
+}

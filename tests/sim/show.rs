@@ -23,6 +23,7 @@ pub fn show(request: &Request) -> String {
         Request::Subscribe => "subscribe".into(),
         Request::Attend => "attend".into(),
         Request::Look => "look".into(),
+        other => format!("{other:?}"),
     }
 }
 

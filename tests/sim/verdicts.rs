@@ -1,6 +1,6 @@
 //! Verdicts, exhaustively: for up to five nodes, every combination of answers in every order is fed
 //! straight into a session, and what it says, and when, is compared with the definitions of
-//! protocol.md, section 3, written down once more in here.
+//! docs/protocol.md, section 3, written down once more in here.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -44,7 +44,6 @@ impl Node {
             }
             (Self::HeldByA, _) => held(1),
             (Self::HeldByB, _) => held(2),
-            (_, Request::Subscribe | Request::Attend) => Reply::Done,
             (Self::Free, Request::Look) => Reply::Absent,
             (Self::Free, _) => Reply::Done,
         })

@@ -240,7 +240,8 @@ fn release_comes_as_a_message_on_the_connection_that_asked_for_it() {
         server.client().raw(&cmd.get_packed_command())
     };
     publish("redlock:released:k", &message);
-    assert_eq!(rig.event(), LinkEvent::Released { by: Some(token()), listeners: 3 });
+    let released = LinkEvent::Released { extent: Extent::Whole, by: Some(token()), listeners: 3 };
+    assert_eq!(rig.event(), released);
     assert_eq!(publish("redlock:holder:k", &message), Value::Int(0));
     // Whoever has the lock hears what is said to holders and nothing else.
     rig.next_act();

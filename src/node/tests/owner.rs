@@ -54,6 +54,12 @@ fn deadline_wakes_the_machine_and_not_before() {
 struct Hasty(Option<Tick>, Vec<Action>);
 
 impl Driver for Hasty {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+
     fn start(&mut self, now: Tick) {
         self.0 = Some(now.after(Duration::from_millis(20)));
     }
@@ -70,7 +76,7 @@ impl Driver for Hasty {
     }
 }
 
-fn rig_of(driver: impl Driver) -> Rig {
+fn rig_of(driver: impl Driver<Event = Event>) -> Rig {
     let fleet = Fleet::parse(["127.0.0.1:1"], None).unwrap();
     let (sender, events) = wake::channel().unwrap();
     let nodes = start(fleet, driver, &[Key::new("", b"k").unwrap()], sender).unwrap();
@@ -90,6 +96,12 @@ fn deadline_that_comes_closer_is_not_slept_through() {
 struct Broken;
 
 impl Driver for Broken {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+
     fn start(&mut self, _: Tick) {
         panic!("a broken machine, on purpose");
     }

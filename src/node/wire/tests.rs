@@ -421,7 +421,8 @@ fn release_tells_listeners_whose_lock_it_was_and_how_many_they_are() {
     for client in &mut listeners {
         for _key in 0..2 {
             let told = heard(&bench.wire, client);
-            assert_eq!(told, Some(LinkEvent::Released { by, listeners: 2 }));
+            let extent = Extent::Part;
+            assert_eq!(told, Some(LinkEvent::Released { extent, by, listeners: 2 }));
         }
     }
 }
@@ -445,7 +446,8 @@ fn messages_of_others_mean_a_release_at_the_most() {
         let data = [channel, text].map(|part| Value::BulkString(part.as_bytes().to_vec()));
         bench.wire.message(&PushKind::Message, &data)
     };
-    let released = |by, listeners| Some(LinkEvent::Released { by, listeners });
+    let released =
+        |by, listeners| Some(LinkEvent::Released { extent: Extent::Whole, by, listeners });
     let token = bench.token;
     for (text, by, listeners) in [
         ("", None, 1),

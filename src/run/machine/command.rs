@@ -1,5 +1,5 @@
 //! Looking after the command: signals, stops, limits, and what is left of it when it has ended
-//! (supervision.md rules 22 to 30, 38 to 44).
+//! (docs/supervision.md rules 22 to 30, 38 to 44).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The deadline: never outlive the validity V (supervision.md rules 31 to 36).
+//! The deadline: never outlive the validity V (docs/supervision.md rules 31 to 36).
 //!
 //! T1 = V - grace - margin: TERM. T2 = V - margin: KILL. A later answer moves T2 but never takes
 //! back a TERM; past its end a lease is dead for ever. A definite loss is no deadline: somebody
@@ -8,7 +8,8 @@ use super::{Action, Machine, Phase, command::Refusal};
 use crate::{
     clock::Tick,
     exit::Code,
-    protocol::{Denial, Event, NodeView, RefusalKind, Verdict},
+    protocol::{Denial, Event, NodeView, Verdict},
+    settings::Conflict,
     ui::{Notice, OnLost, Reason},
 };
 
@@ -146,9 +147,15 @@ impl Machine {
 
     fn denied(&mut self, denial: Denial, now: Tick) {
         let code = match denial.verdict {
-            Verdict::Held | Verdict::Contended => self.rules.conflict_exit_code,
-            Verdict::Unavailable if rights_are_missing(&denial.nodes) => Code::Refused.number(),
+            Verdict::Held | Verdict::Contended => match (self.rules.conflict, denial.verdict) {
+                (Conflict::Exit(code), _) => code,
+                (Conflict::Skip, Verdict::Held) => Code::Success.number(),
+                // Nobody really holds it, so nobody does the work.
+                (Conflict::Skip, _) => Code::Busy.number(),
+            },
             Verdict::Unfit => Code::Config.number(),
+            Verdict::NotOurs => Code::Lost.number(),
+            Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
             Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => {
                 Code::Unavailable.number()
             }
@@ -166,10 +173,8 @@ impl Machine {
         self.lock_gone = true;
         match self.phase {
             Phase::Waiting | Phase::Ready => {
-                let reason = Reason::Failed {
-                    what: "talk to the nodes",
-                    error: "their connections ended".to_owned(),
-                };
+                let error = "the thread that talks to the nodes has ended".to_owned();
+                let reason = Reason::Failed { error };
                 self.release(now, Code::Failure.into(), Some(reason));
             }
             Phase::Releasing => self.give_up_release(now),
@@ -178,14 +183,4 @@ impl Machine {
             Phase::Running | Phase::Leftover => self.say(Notice::NodesGone),
         }
     }
-}
-
-/// Whether so many nodes refuse our credentials or rights that no quorum is possible.
-fn rights_are_missing(nodes: &[NodeView]) -> bool {
-    let quorum = nodes.len() / 2 + 1;
-    let refusing = nodes
-        .iter()
-        .filter(|view| matches!(view, NodeView::Refused(why) if why.kind == RefusalKind::Rights))
-        .count();
-    refusing > 0 && nodes.len() - refusing < quorum
 }

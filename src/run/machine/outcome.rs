@@ -1,4 +1,4 @@
-//! How a run ends: the status, the release, the last line (supervision.md rules 46 to 50).
+//! How a run ends: the status, the release, the last line (docs/supervision.md rules 46 to 50).
 
 use std::time::Duration;
 

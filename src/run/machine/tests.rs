@@ -9,7 +9,7 @@ use crate::{
         Denial, Event, Limits, NodeIndex, NodeView, Refusal, RefusalKind, Timing, Token, Trouble,
         Ttl, Verdict,
     },
-    settings::Leftover,
+    settings::{Conflict, Leftover},
     signal::{Placing, Source},
     ui::{EndedBy, OnLost, Process},
 };
@@ -36,7 +36,7 @@ fn rules() -> Rules {
         kill_after: None,
         max_stopped: ms(30_000),
         heartbeat: Some(ms(30_000)),
-        conflict_exit_code: 75,
+        conflict: Conflict::Exit(75),
     }
 }
 
@@ -263,7 +263,7 @@ fn rule_11_denials_have_their_codes() {
         run.tell(settled());
         assert_eq!(run.end().0, Exit::Status(code));
     }
-    let mut run = Run::new(Rules { conflict_exit_code: 0, ..rules() });
+    let mut run = Run::new(Rules { conflict: Conflict::Exit(0), ..rules() });
     run.tell(denied(Verdict::Held, Vec::new()));
     assert_eq!(run.settle().0, Exit::Status(0));
 }
@@ -285,7 +285,7 @@ fn rule_14_command_that_cannot_be_executed_releases_at_once() {
         assert_eq!(run.deeds(), [Action::StandDown, Action::Release]);
         assert_eq!(run.settle(), (Exit::Status(code), Some(reason)));
     }
-    let reason = Reason::Failed { what: "start the command", error: "no memory".into() };
+    let reason = Reason::Failed { error: "cannot start the command: no memory".into() };
     let mut run = Run::new(rules());
     run.tell(acquired(2968));
     run.proceed();

@@ -7,7 +7,7 @@ use crate::{
     clock::Tick,
     exit::Exit,
     protocol::{Event, Timing},
-    settings::Leftover,
+    settings::{Conflict, Leftover},
     signal::{Placing, Source},
     ui::{Notice, OnLost, Process, Reason},
 };
@@ -31,8 +31,8 @@ pub struct Rules {
     pub max_stopped: Duration,
     /// When the line about leftover descendants is repeated first; doubles up to 5 minutes.
     pub heartbeat: Option<Duration>,
-    /// The exit code for "held by somebody else".
-    pub conflict_exit_code: u8,
+    /// What "held by somebody else" means.
+    pub conflict: Conflict,
 }
 
 impl Rules {

@@ -1,0 +1,185 @@
+//! One connection to each node, questions in order, and who is overdue: what the machines that
+//! hold no lock of their own speak through. Nothing is repaired: a node that fails has failed.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Trouble};
+use crate::clock::Tick;
+
+/// An answer, and when it was asked for and came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What was answered.
+    pub reply: Reply,
+    /// When the question was queued, or could be sent if that was later.
+    pub sent: Tick,
+    /// When it came.
+    pub came: Tick,
+}
+
+impl Answer {
+    /// How long it took.
+    pub const fn took(&self) -> Duration {
+        self.came.since(self.sent)
+    }
+}
+
+/// What an event means.
+#[derive(Debug)]
+pub enum Told {
+    /// The answer to the node's oldest question.
+    Answer(NodeIndex, Answer),
+    /// Nothing more comes from the node.
+    Failed(NodeIndex, Trouble),
+}
+
+#[derive(Debug)]
+struct Line {
+    opened: Option<Tick>,
+    ready: Option<Tick>,
+    last: Tick,
+    asked: VecDeque<Tick>,
+    failed: bool,
+}
+
+/// The connections.
+#[derive(Debug)]
+pub struct Calls {
+    timing: Timing,
+    lines: Vec<Line>,
+    deeds: VecDeque<Deed>,
+}
+
+#[derive(Debug)]
+enum Deed {
+    Open(ConnId),
+    Send(ConnId, Request),
+    Close(ConnId),
+}
+
+const fn id(node: NodeIndex) -> ConnId {
+    ConnId { node, serial: 0 }
+}
+
+impl Calls {
+    /// No connection yet to any of `nodes` nodes.
+    pub fn new(nodes: usize, timing: Timing) -> Self {
+        let line = || Line {
+            opened: None,
+            ready: None,
+            last: Tick::default(),
+            asked: VecDeque::new(),
+            failed: false,
+        };
+        Self {
+            timing,
+            lines: std::iter::repeat_with(line).take(nodes).collect(),
+            deeds: VecDeque::new(),
+        }
+    }
+
+    /// Every node, in canonical order.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeIndex> + use<> {
+        (0_u8..).take(self.lines.len()).map(NodeIndex)
+    }
+
+    /// Asks `node`, connecting first where nothing was asked before.
+    pub fn ask(&mut self, node: NodeIndex, request: Request, now: Tick) {
+        let line = &mut self.lines[node.get()];
+        if line.failed {
+            return;
+        }
+        if line.opened.is_none() {
+            line.opened = Some(now);
+            self.deeds.push_back(Deed::Open(id(node)));
+        }
+        line.asked.push_back(now);
+        self.deeds.push_back(Deed::Send(id(node), request));
+    }
+
+    /// Whether the node can still be asked.
+    pub fn is_up(&self, node: NodeIndex) -> bool {
+        !self.lines[node.get()].failed
+    }
+
+    /// Whether the node owes an answer.
+    pub fn owes(&self, node: NodeIndex) -> bool {
+        let line = &self.lines[node.get()];
+        !line.failed && !line.asked.is_empty()
+    }
+
+    /// Whether the node failed while it owed an answer.
+    pub fn is_short(&self, node: NodeIndex) -> bool {
+        let line = &self.lines[node.get()];
+        line.failed && !line.asked.is_empty()
+    }
+
+    /// Something happened on a connection.
+    pub fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) -> Option<Told> {
+        let line = self.lines.get_mut(conn.node.get())?;
+        if line.failed {
+            return None;
+        }
+        match event {
+            LinkEvent::Ready => {
+                line.ready = Some(now);
+                None
+            }
+            LinkEvent::Replied(reply) => {
+                let asked = line.asked.pop_front()?;
+                line.last = now;
+                let sent = line.ready.map_or(asked, |ready| asked.max(ready));
+                Some(Told::Answer(conn.node, Answer { reply, sent, came: now }))
+            }
+            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_) => None,
+            LinkEvent::Ended(trouble) => {
+                line.failed = true;
+                Some(Told::Failed(conn.node, trouble))
+            }
+        }
+    }
+
+    /// Gives up who is overdue.
+    pub fn overdue(&mut self, now: Tick) -> Vec<Told> {
+        let mut told = Vec::new();
+        for node in self.nodes() {
+            let line = &mut self.lines[node.get()];
+            if line.due(&self.timing).is_some_and(|due| now >= due) {
+                line.failed = true;
+                // What is queued is still written: it may be a release.
+                self.deeds.push_back(Deed::Close(id(node)));
+                let trouble =
+                    if line.ready.is_some() { Trouble::Silent } else { Trouble::ConnectTimeout };
+                told.push(Told::Failed(node, trouble));
+            }
+        }
+        told
+    }
+
+    /// When [`Calls::overdue`] has something to say at the earliest.
+    pub fn deadline(&self) -> Option<Tick> {
+        self.lines.iter().filter_map(|line| line.due(&self.timing)).min()
+    }
+
+    /// Takes what is to be done, in order.
+    pub fn actions<E>(&mut self) -> Vec<Action<E>> {
+        let action = |deed| match deed {
+            Deed::Open(conn) => Action::Open(conn),
+            Deed::Send(conn, request) => Action::Send(conn, request),
+            Deed::Close(conn) => Action::Close(conn),
+        };
+        self.deeds.drain(..).map(action).collect()
+    }
+}
+
+impl Line {
+    /// When the oldest question is overdue. Answers come one after the other: each has its time
+    /// from the one before.
+    fn due(&self, timing: &Timing) -> Option<Tick> {
+        let asked = *self.asked.front().filter(|_| !self.failed)?;
+        Some(match self.ready {
+            None => self.opened?.after(timing.connect_timeout),
+            Some(ready) => asked.max(ready).max(self.last).after(timing.node_timeout),
+        })
+    }
+}
