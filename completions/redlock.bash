@@ -61,7 +61,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --json --token-file --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --nodes --username --prefix --connect-timeout --node-timeout --allow-even-nodes --label --strategy --quiet --verbose --help"
+            opts="-k -t -n -w -E -q -v -h --key --ttl --json --fence --token-file --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --strategy --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -131,6 +131,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --label)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -147,7 +151,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__doctor)
-            opts="-h --json --strict --wait --nodes --username --prefix --connect-timeout --node-timeout --allow-even-nodes --help"
+            opts="-h --json --strict --wait --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -177,6 +181,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -185,7 +193,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__extend)
-            opts="-k -t -h --key --token --ttl --json --nodes --username --prefix --connect-timeout --node-timeout --allow-even-nodes --help"
+            opts="-k -t -h --key --token --ttl --json --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -231,6 +239,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -239,7 +251,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__release)
-            opts="-k -h --key --token --force --yes --nodes --username --prefix --connect-timeout --node-timeout --allow-even-nodes --help"
+            opts="-k -h --key --token --force --yes --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -277,6 +289,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -285,7 +301,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --token --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --username --prefix --connect-timeout --node-timeout --allow-even-nodes --label --strategy --quiet --verbose --log-format --help"
+            opts="-k -t -n -w -E -q -v -h --key --ttl --token --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --strategy --quiet --verbose --log-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -387,6 +403,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --restart-guard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --label)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -425,7 +445,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__status)
-            opts="-k -h --key --json --watch --exit-code --all --nodes --username --prefix --connect-timeout --node-timeout --allow-even-nodes --help"
+            opts="-k -h --key --json --watch --exit-code --all --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -460,6 +480,10 @@ _redlock() {
                     return 0
                     ;;
                 --node-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --restart-guard)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

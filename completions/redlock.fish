@@ -63,6 +63,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l username -d 'Use
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
 sequential\t'One after the other, as Redlock was first published'"
@@ -74,6 +75,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l die-with-parent 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l no-guardian -d 'Run without the second process that ends the command when redlock itself is killed'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l keep-credentials -d 'Leave passwords in the command\'s environment'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l fence -d 'Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say more: once per acquisition and extension, twice per node'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -89,10 +91,12 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l username -d 
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
 sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l json -d 'Print one JSON object instead of the token'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l fence -d 'Compute a fencing token too, which --json shows: larger for every later holder'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -l nonblock -d 'One true verdict now: run, or exit 75'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
@@ -106,6 +110,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand extend" -l username -d '
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l json -d 'Print one JSON object: v (1), key, validity_ms, nodes (that were extended), of (all nodes)'
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -116,6 +121,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l username -d 
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l force -d 'Free the lock whoever holds it: look, show, ask, then free exactly what was shown'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l yes -d 'Do not ask; needed where there is no terminal to ask on'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
@@ -127,6 +133,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l username -d '
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l force -d 'Free the lock whoever holds it: look, show, ask, then free exactly what was shown'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l yes -d 'Do not ask; needed where there is no terminal to ask on'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
@@ -137,6 +144,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l username -d '
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l strict -d 'Exit 1 when there is any finding, also when one node only is missing'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
@@ -148,6 +156,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -l username -d '
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print one JSON object; with --watch one a line'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l exit-code -d 'Exit 0 when all of the keys are free, 75 when one is held or partial, 69 when that is not known'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l all -d 'List all strings with an expiry, not only redlock\'s: locks of other clients'

@@ -83,7 +83,8 @@ fn run_under_lock(args: RunArgs) -> Exit {
                 let nodes = match adopted {
                     None => node::start(fleet, Session::new(contract), &keys, events)?,
                     Some(token) => {
-                        let adoption = Adoption::new(fleet.len(), token, contract.timing);
+                        let adoption =
+                            Adoption::new(fleet.len(), token, contract.holder, contract.timing);
                         node::start(fleet, adoption, &keys, events)?
                     }
                 };

@@ -149,9 +149,40 @@ pub struct NodeArgs {
     /// How long an answer may take [default: ttl/20 in 20ms..500ms].
     #[arg(long, value_name = "D", value_parser = duration::parse, env = "REDLOCK_NODE_TIMEOUT", hide_env = true)]
     pub node_timeout: Option<Duration>,
+    /// When a node that restarted may vote: auto, strict, off, or an age
+    /// [env: REDLOCK_RESTART_GUARD] [default: auto].
+    ///
+    /// A node that restarted without its memory could give away a lock that is held. So its vote
+    /// for a new lock does not count before it is older than every lock that is known of. auto:
+    /// unless all nodes are of one age, as in a new fleet. strict: always, also where a node does
+    /// not tell its age. off: for nodes that never forget (appendfsync always).
+    #[arg(long, value_name = "RULE", value_parser = guard, env = "REDLOCK_RESTART_GUARD", hide_env = true)]
+    pub restart_guard: Option<GuardArg>,
     /// Accept an even number of nodes, for the time of a change of the list.
     #[arg(long)]
     pub allow_even_nodes: bool,
+}
+
+/// `--restart-guard`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the option's help says what each does")]
+pub enum GuardArg {
+    Auto,
+    Strict,
+    Off,
+    For(Duration),
+}
+
+fn guard(text: &str) -> Result<GuardArg, String> {
+    match text {
+        "auto" => Ok(GuardArg::Auto),
+        "strict" => Ok(GuardArg::Strict),
+        "off" => Ok(GuardArg::Off),
+        _ => match duration::parse(text) {
+            Ok(age) => Ok(GuardArg::For(age)),
+            Err(error) => Err(format!("not auto, strict or off, and {error}")),
+        },
+    }
 }
 
 /// What parsing led to, when it is not a command to carry out.

@@ -28,7 +28,7 @@ pub struct RunArgs {
     /// Checks that the token holds the lock on a quorum of nodes (else 79), extends it while the
     /// command runs, ends the command when it is lost, and leaves a full ttl behind instead of
     /// releasing it.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat"])]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "fence"])]
     pub token: Option<String>,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -51,6 +51,12 @@ pub struct RunArgs {
     /// A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL].
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL", hide_env = true)]
     pub label: Option<String>,
+    /// Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder.
+    ///
+    /// Costs one more round trip. A resource that keeps the largest number it has seen, and refuses
+    /// smaller ones, is safe also from a holder that was stopped for longer than its lock lasted.
+    #[arg(long)]
+    pub fence: bool,
     /// How the nodes are asked.
     #[arg(long, value_enum, default_value_t)]
     pub strategy: StrategyArg,

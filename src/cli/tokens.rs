@@ -21,10 +21,15 @@ pub struct AcquireArgs {
     pub ttl: Duration,
     /// Print one JSON object instead of the token.
     ///
-    /// v (1), key, token, validity_ms, fencing_token (null), nodes (that carry the lock), of (all
+    /// v (1), key, token, validity_ms, fencing_token (null without --fence), nodes (that carry the lock), of (all
     /// nodes).
     #[arg(long)]
     pub json: bool,
+    /// Compute a fencing token too, which --json shows: larger for every later holder.
+    ///
+    /// Costs one more round trip; see run.
+    #[arg(long)]
+    pub fence: bool,
     /// Write the token to this file as well (mode 0600), before anything is printed.
     ///
     /// The file is replaced as a whole. When it cannot be written, the lock is released and the

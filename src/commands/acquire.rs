@@ -57,7 +57,8 @@ fn attempt(settings: AcquireSettings, voice: &mut Voice) -> Result<Exit, Failure
     let signals = Signals::watch(wanted).map_err(|error| ("handle signals", error))?;
     Inherited::unblock();
     let (events, news) = wake::channel().map_err(|error| ("make a channel", error))?;
-    let delivery = Delivery { key: settings.subject.key, of: fleet.len(), json, token_file };
+    let delivery =
+        Delivery { key: settings.subject.key, of: fleet.len(), number: None, json, token_file };
     let nodes = node::start(fleet, Session::new(contract), &keys, events)
         .map_err(|error| ("start talking to the nodes", error))?;
     nodes.begin();
@@ -132,6 +133,7 @@ impl Taking<'_> {
 
     fn hear(&mut self, event: Event) {
         match (event, &mut self.state) {
+            (Event::Fenced(number), State::Waiting) => self.delivery.number = Some(number),
             (Event::Acquired { token, validity, waited, .. }, State::Waiting) => {
                 self.state = State::Taken { token, validity };
                 self.voice.say(Notice::Acquired { waited });
@@ -180,9 +182,10 @@ impl Taking<'_> {
 fn code(denial: &Denial, conflict: u8) -> u8 {
     match denial.verdict {
         Verdict::Held | Verdict::Contended => conflict,
+        Verdict::Unfit => Code::Config.number(),
         Verdict::NotOurs => Code::Lost.number(),
         Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
-        Verdict::Unavailable | Verdict::TooSlow => Code::Unavailable.number(),
+        Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => Code::Unavailable.number(),
     }
 }
 
@@ -190,6 +193,8 @@ fn code(denial: &Denial, conflict: u8) -> u8 {
 struct Delivery {
     key: String,
     of: usize,
+    /// The fencing token.
+    number: Option<u64>,
     json: bool,
     token_file: Option<std::path::PathBuf>,
 }
@@ -207,7 +212,7 @@ impl Delivery {
                 "key": self.key,
                 "token": token.to_string(),
                 "validity_ms": u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
-                "fencing_token": null,
+                "fencing_token": self.number,
                 "nodes": nodes,
                 "of": self.of,
             });

@@ -15,6 +15,7 @@ use rustix::{event::PollFlags, io::Errno};
 use super::{
     codec::{Decoder, Garbage},
     endpoint::Endpoint,
+    introduction,
     preamble::{self, Dialect, Step},
     socket::{self, Progress},
     wire::{self, Wire},
@@ -84,6 +85,7 @@ impl Connection {
                 expected: steps.into_iter().map(Expected::Preamble).collect(),
                 dialect: Dialect::Unknown,
                 refusal: None,
+                server: String::new(),
                 voice: Voice::Silent,
                 secret: endpoint.credentials().map(|c| c.password.clone()),
                 decoder: Decoder::new(),
@@ -334,6 +336,8 @@ struct Pipeline {
     dialect: Dialect,
     /// Set by the preamble: every answer behind it is this.
     refusal: Option<Refusal>,
+    /// What INFO server said.
+    server: String,
     voice: Voice,
     secret: Option<String>,
     decoder: Decoder,
@@ -367,9 +371,9 @@ impl Pipeline {
         wire: &Wire,
         mut tell: impl FnMut(LinkEvent),
     ) -> Result<(), Trouble> {
-        let Self { expected, dialect, refusal, voice, secret, decoder } = self;
+        let Self { expected, dialect, refusal, server, voice, secret, decoder } = self;
         let secret = secret.as_deref();
-        let mut answers = Answers { expected, dialect, refusal, voice, secret };
+        let mut answers = Answers { expected, dialect, refusal, server, voice, secret };
         decoder.feed(bytes, |value| answers.take(value, wire, &mut tell))
     }
 
@@ -417,6 +421,7 @@ struct Answers<'a> {
     expected: &'a mut VecDeque<Expected>,
     dialect: &'a mut Dialect,
     refusal: &'a mut Option<Refusal>,
+    server: &'a mut String,
     voice: &'a mut Voice,
     secret: Option<&'a str>,
 }
@@ -446,17 +451,7 @@ impl Answers<'_> {
         }
         answer_the_unwritten(self.expected, *self.dialect, tell);
         match self.expected.pop_front().ok_or(Trouble::Garbage)? {
-            Expected::Preamble(step) => {
-                if step == Step::Hello {
-                    let refused = matches!(value, Value::ServerError(_));
-                    *self.dialect = if refused { Dialect::Resp2 } else { Dialect::Resp3 };
-                }
-                if let Value::ServerError(error) = &value
-                    && self.refusal.is_none()
-                {
-                    *self.refusal = preamble::judge(step, error, self.secret);
-                }
-            }
+            Expected::Preamble(step) => self.preamble(step, &value, tell),
             Expected::Request => {
                 let reply = wire.reply(&value, self.secret).ok_or(Trouble::Garbage)?;
                 tell(LinkEvent::Replied(self.refusal.clone().map_or(reply, Reply::Refused)));
@@ -477,6 +472,27 @@ impl Answers<'_> {
             }
         }
         Ok(())
+    }
+
+    fn preamble(&mut self, step: Step, value: &Value, tell: &mut impl FnMut(LinkEvent)) {
+        if let Value::ServerError(error) = value
+            && self.refusal.is_none()
+        {
+            *self.refusal = preamble::judge(step, error, self.secret);
+        }
+        match step {
+            Step::Hello => {
+                let refused = matches!(value, Value::ServerError(_));
+                *self.dialect = if refused { Dialect::Resp2 } else { Dialect::Resp3 };
+            }
+            Step::Server => *self.server = introduction::text(value).unwrap_or_default(),
+            Step::Replication if self.refusal.is_none() => {
+                let replication = introduction::text(value).unwrap_or_default();
+                tell(LinkEvent::Introduced(introduction::read(self.server, &replication)));
+                self.server.clear();
+            }
+            Step::Auth | Step::Select | Step::Name | Step::Replication => {}
+        }
     }
 
     /// Confirmations are answers, messages are nobody's.

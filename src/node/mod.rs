@@ -13,6 +13,7 @@ mod endpoint;
 mod endpoint_error;
 mod event_loop;
 mod fleet;
+mod introduction;
 mod preamble;
 mod resolver;
 mod socket;

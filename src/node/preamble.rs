@@ -19,6 +19,11 @@ pub enum Step {
     Hello,
     /// SELECT. Refused: what follows lands in database 0, so the node refuses us.
     Select,
+    /// INFO server and INFO replication: who it is. Denied: unknown. Any other error: the node
+    /// refuses us.
+    Server,
+    /// The second half of that.
+    Replication,
     /// CLIENT SETNAME, for those who look at the node. Refused: never mind.
     Name,
 }
@@ -36,7 +41,7 @@ pub enum Dialect {
 
 /// Appends the preamble for `endpoint` to `out` and returns what will be answered, in order.
 pub fn pack(endpoint: &Endpoint, out: &mut Vec<u8>) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(4);
+    let mut steps = Vec::with_capacity(6);
     if let Some(Credentials { username, password }) = endpoint.credentials() {
         let mut cmd = redis::cmd("AUTH");
         cmd.arg(username.as_deref()).arg(password);
@@ -52,6 +57,10 @@ pub fn pack(endpoint: &Endpoint, out: &mut Vec<u8>) -> Vec<Step> {
     let mut name = redis::cmd("CLIENT");
     name.arg("SETNAME").arg("redlock").write_packed_command(out);
     steps.push(Step::Name);
+    for (section, step) in [("server", Step::Server), ("replication", Step::Replication)] {
+        redis::cmd("INFO").arg(section).write_packed_command(out);
+        steps.push(step);
+    }
     steps
 }
 
@@ -59,7 +68,8 @@ pub fn pack(endpoint: &Endpoint, out: &mut Vec<u8>) -> Vec<Step> {
 pub fn judge(step: Step, error: &ServerError, secret: Option<&str>) -> Option<Refusal> {
     match step {
         Step::Hello | Step::Name => None,
-        Step::Select => Some(wire::refusal(error, secret)),
+        Step::Server | Step::Replication if error.code() == "NOPERM" => None,
+        Step::Select | Step::Server | Step::Replication => Some(wire::refusal(error, secret)),
         Step::Auth => {
             let mut refusal = wire::refusal(error, secret);
             let details = error.details().unwrap_or("");

@@ -26,8 +26,8 @@ use super::{
 use crate::{
     clock::{BootClock, Clock as _, Tick},
     protocol::{
-        Action, ConnId, Event, Extent, Key, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
-        Request, Token, Trouble,
+        Action, ConnId, Event, Extent, Introduction, Key, LinkEvent, Mode, NodeIndex, Refusal,
+        RefusalKind, Reply, Request, Role, Token, Trouble,
     },
     wake,
 };
@@ -46,6 +46,7 @@ struct Actor {
     /// What it does at each reply.
     reactions: VecDeque<Vec<Action>>,
     log: mpsc::Sender<(ConnId, LinkEvent)>,
+    introductions: mpsc::Sender<(ConnId, LinkEvent)>,
     actions: Vec<Action>,
     deadlines: Vec<Tick>,
 }
@@ -71,7 +72,12 @@ impl Driver for Actor {
         if matches!(event, LinkEvent::Replied(_)) {
             self.actions.extend(self.reactions.pop_front().unwrap_or_default());
         }
-        let _ = self.log.send((conn, event));
+        // Comes on every connection, and matters to one test.
+        let log = match event {
+            LinkEvent::Introduced(_) => &self.introductions,
+            _ => &self.log,
+        };
+        let _ = log.send((conn, event));
     }
 
     fn wake(&mut self, now: Tick) {
@@ -105,6 +111,7 @@ struct Rig {
     nodes: Option<Nodes>,
     events: wake::Receiver<Event>,
     log: Log,
+    introduced: Log,
 }
 
 impl Rig {
@@ -125,9 +132,11 @@ impl Rig {
     ) -> Self {
         let fleet = Fleet::parse(addresses.iter().copied(), None).unwrap();
         let (log, heard) = mpsc::channel();
+        let (introductions, introduced) = mpsc::channel();
         let actor = Actor {
             acts: acts.into(),
             log,
+            introductions,
             actions: Vec::new(),
             deadlines: deadlines.to_vec(),
             reactions: reactions.into(),
@@ -135,7 +144,7 @@ impl Rig {
         let (sender, events) = wake::channel().unwrap();
         let keys = [Key::new("", b"k").unwrap()];
         let nodes = start_with(fleet, actor, &keys, sender, lookup).unwrap();
-        Self { nodes: Some(nodes), events, log: heard }
+        Self { nodes: Some(nodes), events, log: heard, introduced }
     }
 
     fn begin(&self) {

@@ -21,6 +21,10 @@ pub struct Wire {
     extend: String,
     release: String,
     look: String,
+    fence: String,
+    seal: String,
+    /// The keys, and behind them their counters.
+    counted: Vec<Vec<u8>>,
     free: String,
     strings: String,
 }
@@ -36,6 +40,13 @@ impl Wire {
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
             look: script(include_str!("scripts/look.lua")),
+            fence: script(include_str!("scripts/fence.lua")),
+            seal: script(include_str!("scripts/seal.lua")),
+            counted: keys
+                .iter()
+                .map(|key| key.on_node().to_vec())
+                .chain(keys.iter().map(Key::fence_counter))
+                .collect(),
             free: script(include_str!("scripts/free.lua")),
             strings: script(include_str!("scripts/strings.lua")),
         }
@@ -44,7 +55,23 @@ impl Wire {
     /// Appends the command for `request` to `out`.
     pub fn pack(&self, request: &Request, out: &mut Vec<u8>) {
         let cmd = match request {
-            Request::Acquire { token, value, ttl } => {
+            Request::AcquireCounted { token, value, ttl } => {
+                let mut cmd = of(eval(&self.fence, &self.counted), token);
+                cmd.arg(value).arg(millis(*ttl)).arg("next");
+                cmd
+            }
+            Request::Heal { token, value, ttl, number: Some(number) } => {
+                let mut cmd = of(eval(&self.fence, &self.counted), token);
+                cmd.arg(value).arg(millis(*ttl)).arg(*number);
+                cmd
+            }
+            Request::Seal { token, counted, number } => {
+                let mut cmd = of(eval(&self.seal, &self.counted), token);
+                cmd.arg(*number).arg(counted);
+                cmd
+            }
+            Request::Acquire { token, value, ttl }
+            | Request::Heal { token, value, ttl, number: None } => {
                 let mut cmd = self.eval(&self.acquire, Some(token));
                 cmd.arg(value).arg(millis(*ttl));
                 cmd
@@ -91,12 +118,11 @@ impl Wire {
     }
 
     fn eval(&self, script: &str, token: Option<&Token>) -> redis::Cmd {
-        let mut cmd = redis::cmd("EVAL");
-        cmd.arg(script).arg(self.keys.len()).arg(&self.keys);
-        if let Some(token) = token {
-            cmd.arg(token.to_string());
+        let cmd = eval(script, &self.keys);
+        match token {
+            Some(token) => of(cmd, token),
+            None => cmd,
         }
-        cmd
     }
 
     /// How many channels there are, each of which a subscription confirms for itself.
@@ -129,8 +155,15 @@ impl Wire {
     pub fn reply(&self, value: &Value, secret: Option<&str>) -> Option<Reply> {
         match value {
             Value::Int(1) => Some(Reply::Done),
+            Value::Int(2) => Some(Reply::Already),
             Value::Int(0) => Some(Reply::Absent),
             Value::ServerError(error) => Some(Reply::Refused(refusal(error, secret))),
+            Value::Array(parts) if matches!(parts.first(), Some(Value::Int(_))) => {
+                match parts.as_slice() {
+                    [Value::Int(first), Value::Array(rest)] => counters(*first, rest),
+                    _ => time(parts),
+                }
+            }
             Value::Array(rows) if !rows.is_empty() => {
                 rows.iter().map(|row| self.obstacle(row)).collect::<Option<_>>().map(Reply::Held)
             }
@@ -157,6 +190,34 @@ impl Wire {
             expires_in: u64::try_from(*pttl).ok().map(Duration::from_millis),
         })
     }
+}
+
+/// The same about a token.
+fn of(mut cmd: redis::Cmd, token: &Token) -> redis::Cmd {
+    cmd.arg(token.to_string());
+    cmd
+}
+
+/// `1 or 2, (counters)`.
+fn counters(first: i64, counters: &[Value]) -> Option<Reply> {
+    let number = |value: &Value| match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    match first {
+        1 => counters.iter().map(number).collect::<Option<_>>().map(Reply::Counted),
+        2 => Some(Reply::Already),
+        _ => None,
+    }
+}
+
+/// `1, seconds, microseconds`.
+fn time(parts: &[Value]) -> Option<Reply> {
+    let [Value::Int(1), Value::Int(seconds), Value::Int(micros)] = parts else {
+        return None;
+    };
+    let seconds = Duration::from_secs(u64::try_from(*seconds).ok()?);
+    Some(Reply::Extended(seconds + Duration::from_micros(u64::try_from(*micros).ok()?)))
 }
 
 /// A script on any keys.

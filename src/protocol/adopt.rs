@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{
-    Action, ConnId, Denial, Event, Lease, LinkEvent, Links, NodeIndex, NodeView, Reply, Request,
-    Timing, Token, Verdict,
+    Action, ConnId, Denial, Event, Holder, Lease, LinkEvent, Links, NodeIndex, NodeView, Reply,
+    Request, Timing, Token, Verdict,
     hold::{Finding, Hold},
     lease::quorum,
     link::{Ask, Heard, Sent},
@@ -33,6 +33,8 @@ enum Phase {
 #[derive(Debug)]
 pub struct Adoption {
     token: Token,
+    /// What nodes that lose the lock are healed with.
+    holder: Holder,
     timing: Timing,
     links: Links,
     views: Views,
@@ -43,10 +45,12 @@ pub struct Adoption {
 }
 
 impl Adoption {
-    /// The lock on `nodes` nodes that `token` holds, to be kept for the ttl of `timing` at a time.
-    pub fn new(nodes: usize, token: Token, timing: Timing) -> Self {
+    /// The lock on `nodes` nodes that `token` holds, to be kept for the ttl of `timing` at a time
+    /// by `holder`.
+    pub fn new(nodes: usize, token: Token, holder: Holder, timing: Timing) -> Self {
         Self {
             token,
+            holder,
             timing,
             links: Links::new(nodes, timing),
             views: Views::new(nodes),
@@ -142,7 +146,8 @@ impl Adoption {
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
-            Heard::Released(_) => {}
+            // What makes a server unfit makes its answers refusals.
+            Heard::Introduced(_) | Heard::Released(_) => {}
             Heard::Called(token) => {
                 if let Phase::Holding(hold) = &mut self.phase
                     && hold.token() == token
@@ -165,12 +170,12 @@ impl Adoption {
         self.views.learn(node, reply, now);
         match &mut self.phase {
             Phase::Checking => {
-                if *reply == Reply::Done {
+                if reply.is_done() {
                     self.lease.raise(node, sent.at, self.timing.ttl, self.timing.drift);
                 }
             }
             Phase::Holding(hold) => {
-                let findings = hold.answer(node, sent, reply, &self.timing, now);
+                let findings = hold.answer(node, sent, reply, true, &self.timing, now);
                 self.report(findings);
             }
             Phase::Idle | Phase::Leaving { .. } | Phase::Over => {}
@@ -221,7 +226,8 @@ impl Adoption {
         {
             let (token, lease) = (self.token, self.lease.clone());
             let nodes = lease.nodes();
-            let hold = Hold::start(token, lease, &self.links, &self.views, &self.timing, now);
+            let heal = (self.holder.value(token), None);
+            let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
             self.phase = Phase::Holding(hold);
             let waited = now.since(self.started);
             self.tell(Event::Acquired { token, validity, nodes, waited });

@@ -9,7 +9,9 @@
 use std::time::Duration;
 
 use super::{
-    Lease, Links, NodeIndex, NodeView, Reply, Request, Strategy, Timing, Token, Trouble, Verdict,
+    Fence, Fencing, Lease, Links, NodeIndex, NodeView, Reply, Request, Sealing, Strategy, Timing,
+    Token, Trouble, Verdict,
+    guard::Electorate,
     lease::quorum,
     link::{Ask, Sent},
     random::Random,
@@ -38,6 +40,10 @@ pub struct Desk<'a> {
     pub views: &'a mut Views,
     /// Chance.
     pub random: &'a mut Random,
+    /// Whose votes count.
+    pub electorate: &'a Electorate,
+    /// Whether a fencing token is wanted.
+    pub fencing: Fencing,
     /// The durations.
     pub timing: &'a Timing,
     /// The value that holds the lock for a token.
@@ -89,6 +95,8 @@ enum Phase {
     Lead { node: NodeIndex, until: Tick },
     /// The first node was somebody else's; the others are asked what they carry.
     Look { since: Tick, judge: Option<Tick> },
+    /// A quorum is ours, and takes the fencing token.
+    Seal,
     /// We yielded and come back at `until`.
     Rest { until: Tick, then: Comeback },
 }
@@ -105,6 +113,7 @@ pub struct Attempt {
     started: Tick,
     token: Token,
     lease: Lease,
+    fence: Fence,
     seats: Vec<Seat>,
     phase: Phase,
     strategy: Strategy,
@@ -125,6 +134,7 @@ impl Attempt {
             started: desk.now,
             token: desk.random.token(),
             lease: Lease::new(nodes),
+            fence: Fence::new(nodes),
             seats: vec![Seat { ballot: Ballot::Unasked, quiet: false, spoke: false }; nodes],
             phase: Phase::Vote { since: desk.now, judge: None },
             strategy,
@@ -166,9 +176,19 @@ impl Attempt {
             Ask::Acquire(token) if token == self.token => {
                 self.took = desk.now.since(sent.at);
                 desk.views.learn(node, reply, desk.now);
-                if *reply == Reply::Done {
+                if let Reply::Counted(counters) = reply {
+                    self.fence.count(node, counters);
+                }
+                if reply.is_done() {
                     self.lease.raise(node, sent.at, desk.timing.ttl, desk.timing.drift);
                 }
+            }
+            Ask::Seal(token) if token == self.token => {
+                match reply {
+                    Reply::Done => self.fence.sealed(node),
+                    _ => self.fence.failed(node),
+                }
+                return;
             }
             Ask::Look if matches!(self.phase, Phase::Look { .. }) => {
                 desk.views.learn(node, reply, desk.now);
@@ -187,7 +207,7 @@ impl Attempt {
             }
         }
         self.seats[node.get()].ballot = match reply {
-            Reply::Done => Ballot::Ours,
+            Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => Ballot::Ours,
             Reply::Held(_) | Reply::Absent => Ballot::Other,
             Reply::Refused(_) | Reply::Data(_) => Ballot::Failed,
         };
@@ -195,16 +215,33 @@ impl Attempt {
 
     /// A node failed.
     pub fn failed(&mut self, node: NodeIndex) {
+        self.fence.failed(node);
         let seat = &mut self.seats[node.get()];
         if seat.ballot != Ballot::Ours {
             seat.ballot = Ballot::Failed;
         }
     }
 
+    /// A node turned out to be no independent master: whatever it said does not count.
+    pub fn unfit(&mut self, node: NodeIndex) {
+        self.seats[node.get()].ballot = Ballot::Failed;
+        self.lease.clear(node);
+        self.fence.failed(node);
+    }
+
     /// Does what is due. To be called after every answer and failure, and at the deadline.
     pub fn step(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
-        if self.is_acquired(desk) {
-            return Some(Outcome::Acquired);
+        if desk.views.is_unfit() {
+            return Some(Outcome::Denied(Verdict::Unfit));
+        }
+        if matches!(self.phase, Phase::Seal) {
+            return self.step_seal(desk);
+        }
+        if self.is_acquired(desk) && !self.is_premature(desk) {
+            return match desk.fencing {
+                Fencing::Off => Some(Outcome::Acquired),
+                Fencing::On => self.seal(desk),
+            };
         }
         if desk.views.is_held() {
             return Some(Outcome::Denied(Verdict::Held));
@@ -227,6 +264,7 @@ impl Attempt {
                 }
                 None
             }
+            Phase::Seal => None,
             Phase::Lead { node, until } => self.step_lead(node, until, desk),
             Phase::Look { since, judge } => self.step_look(since, judge, desk),
             Phase::Rest { until, then } => {
@@ -252,13 +290,16 @@ impl Attempt {
             Phase::Hope { until } => std::iter::once(until).chain(slow()).min(),
             Phase::Lead { until, .. } | Phase::Rest { until, .. } => Some(until),
             Phase::Look { judge, .. } => judge,
+            Phase::Seal => slow(),
         }
     }
 
     /// What the answers so far amount to, for a verdict that cannot wait any longer.
-    pub fn verdict(&self, views: &Views) -> Verdict {
+    pub fn verdict(&self, views: &Views, electorate: &Electorate) -> Verdict {
         if views.is_held() {
             Verdict::Held
+        } else if self.is_guarded() {
+            Verdict::Guarded(electorate.youth())
         } else if self.count(|seat| seat.spoke) < quorum(self.seats.len()) {
             Verdict::Unavailable
         } else {
@@ -266,10 +307,71 @@ impl Attempt {
         }
     }
 
+    /// The fencing token, when one was wanted.
+    pub fn number(&self) -> Option<u64> {
+        self.fence.number()
+    }
+
+    /// Phase 2 of fencing: those whose votes are counted take the number.
+    fn seal(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
+        self.phase = Phase::Seal;
+        let (number, asked) = self.fence.seal(|node| desk.electorate.counts(node));
+        for (node, counted) in asked {
+            let request = Request::Seal { token: self.token, counted, number };
+            desk.links.ask(node, request, desk.now);
+        }
+        self.step_seal(desk)
+    }
+
+    fn step_seal(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
+        if !self.is_acquired(desk) {
+            return self.too_slow(desk);
+        }
+        match self.fence.sealing() {
+            Sealing::Done => Some(Outcome::Acquired),
+            Sealing::Open => None,
+            Sealing::Failed if self.is_over(desk.now) => {
+                Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)))
+            }
+            Sealing::Failed => {
+                self.give_way(Comeback::AllAtOnce, desk);
+                None
+            }
+        }
+    }
+
     /// A quorum is ours and leaves what ending the command in time takes.
     fn is_acquired(&self, desk: &Desk<'_>) -> bool {
         let enough = desk.now.after(desk.timing.reserve());
-        self.lease.validity().is_some_and(|validity| validity > enough)
+        let counts = |node| desk.electorate.counts(node);
+        self.lease.validity_with(counts).is_some_and(|validity| validity > enough)
+    }
+
+    /// Somebody who was asked may still turn the outcome: show that a server is in the list twice,
+    /// or a lock that is longer than those who voted are old. They get as long as every round has.
+    fn is_premature(&self, desk: &Desk<'_>) -> bool {
+        let Phase::Vote { judge, .. } = self.phase else {
+            return false;
+        };
+        let waits = judge.is_none_or(|at| desk.now < at);
+        let mut hopeful = self.asked(desk).peekable();
+        let stranger = |node| !desk.electorate.is_introduced(node);
+        let surely = desk.links.nodes().filter(|node| {
+            self.seats[node.get()].ballot == Ballot::Ours && desk.electorate.is_beyond_doubt(*node)
+        });
+        waits
+            && hopeful.peek().is_some()
+            && (surely.count() < quorum(self.seats.len()) || hopeful.any(stranger))
+    }
+
+    /// The nodes whose answer is awaited.
+    fn asked<'a>(&'a self, desk: &Desk<'_>) -> impl Iterator<Item = NodeIndex> + use<'a> {
+        desk.links.nodes().filter(|node| self.seats[node.get()].ballot == Ballot::Asked)
+    }
+
+    /// Only the age of nodes keeps us from having the lock.
+    fn is_guarded(&self) -> bool {
+        self.count(|seat| seat.ballot == Ballot::Ours) >= quorum(self.seats.len())
     }
 
     fn count(&self, wanted: impl Fn(&Seat) -> bool) -> usize {
@@ -305,10 +407,10 @@ impl Attempt {
 
     fn acquire(&mut self, node: NodeIndex, desk: &mut Desk<'_>) {
         self.seats[node.get()].ballot = Ballot::Asked;
-        let request = Request::Acquire {
-            token: self.token,
-            value: (desk.value)(self.token),
-            ttl: desk.timing.ttl,
+        let (token, value, ttl) = (self.token, (desk.value)(self.token), desk.timing.ttl);
+        let request = match desk.fencing {
+            Fencing::Off => Request::Acquire { token, value, ttl },
+            Fencing::On => Request::AcquireCounted { token, value, ttl },
         };
         desk.links.ask(node, request, desk.now);
     }
@@ -356,6 +458,14 @@ impl Attempt {
         }
         let impossible = own + hopeful < quorum && answered >= quorum;
         let late = judge.is_some_and(|at| desk.now >= at);
+        if self.is_guarded() && hopeful > 0 && late {
+            // All of them are heard: a fleet that is new as a whole may vote.
+            let until = since.after(desk.timing.node_timeout);
+            if desk.now < until {
+                self.phase = Phase::Vote { since, judge: Some(until) };
+                return None;
+            }
+        }
         if hopeful == 0 || impossible || late {
             return self.judge(desk);
         }
@@ -373,8 +483,11 @@ impl Attempt {
         for seat in &mut self.seats {
             seat.quiet |= seat.ballot == Ballot::Asked;
         }
+        if self.is_guarded() {
+            return Some(Outcome::Denied(Verdict::Guarded(desk.electorate.youth())));
+        }
         if self.is_over(desk.now) {
-            return Some(Outcome::Denied(self.verdict(desk.views)));
+            return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         let leftovers = self.leftovers(desk);
         let first = desk.links.nodes().find(|node| {
@@ -433,6 +546,7 @@ impl Attempt {
         desk.links.release(self.token, false, desk.now);
         self.token = desk.random.token();
         self.lease = Lease::new(self.seats.len());
+        self.fence = Fence::new(self.seats.len());
         self.hopes = 0;
         self.hoping_since = None;
         for (node, seat) in desk.links.nodes().zip(&mut self.seats) {
@@ -465,7 +579,7 @@ impl Attempt {
             return Some(Outcome::Denied(verdict));
         }
         if self.is_over(desk.now) {
-            return Some(Outcome::Denied(self.verdict(desk.views)));
+            return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         let open = |node: &NodeIndex| self.may_ask(*node);
         let leftovers = self.leftovers(desk);
@@ -535,7 +649,7 @@ impl Attempt {
         }
         if hopeful == 0 || judge.is_some_and(|at| desk.now >= at) {
             if self.is_over(desk.now) {
-                return Some(Outcome::Denied(self.verdict(desk.views)));
+                return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
             }
             self.give_way(Comeback::FirstNodeFirst, desk);
         }

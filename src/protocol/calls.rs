@@ -131,7 +131,7 @@ impl Calls {
                 let sent = line.ready.map_or(asked, |ready| asked.max(ready));
                 Some(Told::Answer(conn.node, Answer { reply, sent, came: now }))
             }
-            LinkEvent::Released { .. } | LinkEvent::Called(_) => None,
+            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_) => None,
             LinkEvent::Ended(trouble) => {
                 line.failed = true;
                 Some(Told::Failed(conn.node, trouble))

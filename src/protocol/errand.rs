@@ -48,7 +48,7 @@ impl Tally {
             let answer = testimony.answers.first();
             nodes.push(match (answer, &testimony.trouble) {
                 (Some(answer), _) => match &answer.reply {
-                    Reply::Done => {
+                    Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => {
                         lease.raise(node, answer.sent, timing.ttl, timing.drift);
                         NodeView::Ours
                     }

@@ -1,9 +1,14 @@
-//! Holding the lock: extension round by round, and the proof of its loss.
+//! Holding the lock: extension round by round, healing, and the proof of its loss.
 //!
 //! A round that misses its quorum is not a loss: the lock is ours until its validity ends, and a
 //! node that failed is asked again in between. Loss is definite when so many nodes proved that they
 //! do not carry the token that the others cannot be a quorum. Past its validity a lease is dead for
 //! ever, since somebody may have held and released the lock meanwhile.
+//!
+//! A node that lost the lock (restarted empty, say) gets it back, so that it normally sits on all
+//! nodes. Such a node counts only after a quorum of others confirmed an extension that was sent
+//! when it was back already: else somebody who took the lock away from a majority, node by node,
+//! would not be noticed.
 
 use std::time::Duration;
 
@@ -11,6 +16,7 @@ use super::{
     Lease, Links, NodeIndex, NodeView, Note, Reply, Request, Timing, Token,
     lease::quorum,
     link::{Ask, Sent},
+    pace::Pace,
     views::Views,
 };
 use crate::clock::Tick;
@@ -31,14 +37,37 @@ pub enum Finding {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seat {
-    /// The node proved that it does not carry our token.
+    /// It counts: it carries our token since the acquisition, as far as is known.
+    strict: bool,
+    /// The node proved that it does not carry our token, and has not made up for that.
     gone: bool,
+    /// Nothing is there: it may be healed.
+    absent: bool,
+    /// It carries our token again, and does not count yet.
+    back: Option<Back>,
+    /// It is not healed again before that.
+    heal_from: Tick,
+    /// The number of the round in which it was asked the last time.
+    asked: u64,
+    pace: Pace,
     /// It failed, and is asked again at this time.
     retry: Option<Tick>,
     /// It owes this round an answer.
     due: bool,
     /// It confirmed this round.
     confirmed: bool,
+}
+
+/// A node that carries our token again. Somebody may have taken the lock away on the others
+/// meanwhile, and what they answered before says nothing about that.
+#[derive(Clone, Copy, Debug)]
+struct Back {
+    /// The round in which that was heard.
+    round: u64,
+    /// When it was asked for what it answered then, or positively since.
+    sent: Tick,
+    /// Nodes that confirmed an extension sent after that, as a bit mask.
+    vouchers: u16,
 }
 
 /// A round of requests to all nodes, until it was reported.
@@ -56,6 +85,9 @@ enum Round {
 #[derive(Debug)]
 pub struct Hold {
     token: Token,
+    value: String,
+    /// The fencing token.
+    number: Option<u64>,
     lease: Lease,
     seats: Vec<Seat>,
     next: Tick,
@@ -63,14 +95,18 @@ pub struct Hold {
     /// over before that.
     attend: Option<Tick>,
     round: Round,
+    /// How many rounds there were.
+    rounds: u64,
     validity: Tick,
     over: bool,
 }
 
 impl Hold {
-    /// The lock was acquired under `token`, with `lease` so far.
+    /// The lock was acquired under `token`, with `lease` so far; `value` and fencing token are
+    /// what nodes that lose it are healed with.
     pub fn start(
         token: Token,
+        (value, number): (String, Option<u64>),
         lease: Lease,
         links: &Links,
         views: &Views,
@@ -83,6 +119,7 @@ impl Hold {
             // While it owes an answer, what it said in a round before proves nothing.
             seat.gone = !seat.due && matches!(views.of(node), NodeView::Held(_) | NodeView::Free);
             seat.confirmed = matches!(views.of(node), NodeView::Ours);
+            seat.strict = seat.confirmed;
             if matches!(views.of(node), NodeView::Refused(_) | NodeView::Troubled(_)) {
                 seat.retry = Some(now.after(timing.retry));
             }
@@ -92,14 +129,22 @@ impl Hold {
         let asked = validity.before(timing.ttl.saturating_sub(timing.drift));
         Self {
             token,
+            value,
+            number,
             lease,
             seats,
             next: asked.after(timing.every),
             attend: Some(now.after(ATTEND_AFTER)),
             round: Round::First { until: now.after(timing.node_timeout) },
+            rounds: 0,
             validity,
             over: false,
         }
+    }
+
+    /// Something may have happened to the lock: ask all nodes now.
+    pub fn hurry(&mut self, now: Tick) {
+        self.next = self.next.min(now);
     }
 
     /// The token of the lock.
@@ -117,37 +162,89 @@ impl Hold {
         matches!(self.round, Round::First { .. })
     }
 
-    /// A node answered.
+    /// A node answered. Whether its vote would count in a fresh acquisition matters for the late
+    /// answers to ours.
     pub fn answer(
         &mut self,
         node: NodeIndex,
         sent: Sent,
         reply: &Reply,
+        votes: bool,
         timing: &Timing,
         now: Tick,
     ) -> Vec<Finding> {
         match sent.ask {
-            Ask::Acquire(token) | Ask::Extend(token) if token == self.token => {}
+            Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) if token == self.token => {}
             _ => return Vec::new(),
         }
-        let place = &mut self.seats[node.get()];
-        place.due = false;
-        place.retry = None;
-        match reply {
-            Reply::Done => {
-                place.gone = false;
-                place.confirmed = true;
-                if !self.is_dead(now) {
+        let seat = &mut self.seats[node.get()];
+        seat.due = false;
+        seat.retry = None;
+        match (sent.ask, reply) {
+            (_, Reply::Absent | Reply::Held(_)) => self.gone(node, reply),
+            (Ask::Heal(_), Reply::Refused(_)) => {}
+            (_, Reply::Refused(_) | Reply::Data(_)) => seat.retry = Some(now.after(timing.retry)),
+            (Ask::Acquire(_), _) => {
+                (seat.strict, seat.gone, seat.confirmed) = (true, false, true);
+                if votes && !self.is_dead(now) {
                     self.lease.raise(node, sent.at, timing.ttl, timing.drift);
                 }
             }
-            Reply::Absent | Reply::Held(_) => {
-                place.gone = true;
-                self.lease.clear(node);
+            (Ask::Extend(_), _) if seat.strict => {
+                seat.confirmed = true;
+                let runs_true = match reply {
+                    Reply::Extended(shows) => seat.pace.is_true(sent.at, now, *shows, timing.drift),
+                    _ => true,
+                };
+                if runs_true && !self.is_dead(now) {
+                    self.lease.raise(node, sent.at, timing.ttl, timing.drift);
+                }
+                self.vouch(node, timing, now);
             }
-            Reply::Refused(_) | Reply::Data(_) => place.retry = Some(now.after(timing.retry)),
+            _ => {
+                seat.confirmed = true;
+                let fresh = Back { round: self.rounds, sent: sent.at, vouchers: 0 };
+                let known = seat.back.is_some();
+                seat.back.get_or_insert(fresh).sent = sent.at;
+                if !known {
+                    self.hurry(now);
+                }
+            }
         }
         self.judge(now)
+    }
+
+    /// The node does not carry our token.
+    fn gone(&mut self, node: NodeIndex, reply: &Reply) {
+        let seat = &mut self.seats[node.get()];
+        (seat.strict, seat.gone, seat.back) = (false, true, None);
+        seat.absent = *reply == Reply::Absent;
+        self.lease.clear(node);
+        for other in &mut self.seats {
+            if let Some(back) = &mut other.back {
+                back.vouchers &= !bit(node);
+            }
+        }
+    }
+
+    /// A node that counts confirmed an extension: the lock was ours, there, when nodes that were
+    /// back before it was sent carried it too.
+    fn vouch(&mut self, node: NodeIndex, timing: &Timing, now: Tick) {
+        let quorum = quorum(self.seats.len());
+        let asked = self.seats[node.get()].asked;
+        let dead = self.is_dead(now);
+        for (other, seat) in (0_u8..).map(NodeIndex).zip(&mut self.seats) {
+            let Some(back) = &mut seat.back else { continue };
+            if asked > back.round {
+                back.vouchers |= bit(node);
+            }
+            if back.vouchers.count_ones() as usize >= quorum {
+                if !dead {
+                    self.lease.raise(other, back.sent, timing.ttl, timing.drift);
+                }
+                (seat.strict, seat.gone, seat.absent, seat.back) = (true, false, false, None);
+            }
+        }
     }
 
     /// A node failed: it is asked again in time, at once when it had served us for a while.
@@ -156,11 +253,6 @@ impl Hold {
         seat.due = false;
         let at = if now.since(opened) > timing.retry { now } else { now.after(timing.retry) };
         seat.retry = Some(at);
-    }
-
-    /// Something may have happened to the lock: ask all nodes now.
-    pub fn hurry(&mut self, now: Tick) {
-        self.next = self.next.min(now);
     }
 
     /// Does what is due.
@@ -173,6 +265,7 @@ impl Hold {
             if whole {
                 self.report(&mut findings);
                 self.round = Round::Extension { until: now.after(timing.node_timeout) };
+                self.rounds += 1;
                 self.next = now.after(timing.every);
             }
             for node in links.nodes() {
@@ -182,10 +275,11 @@ impl Hold {
                 }
                 if whole || seat.retry.is_some_and(|at| now >= at) {
                     seat.retry = None;
-                    links.renew(node);
+                    links.reopen(node);
                     // A second extension behind an unanswered one would tell nothing new.
                     if !links.owes(node, Ask::Extend(self.token)) {
                         seat.due = true;
+                        seat.asked = if whole { self.rounds } else { seat.asked };
                         let request = Request::Extend { token: self.token, ttl: timing.ttl };
                         links.ask(node, request, now);
                     }
@@ -194,6 +288,7 @@ impl Hold {
                     links.attend(node, now);
                 }
             }
+            self.heal(links, timing, now);
         }
         let ended = match self.round {
             Round::First { until } | Round::Extension { until } => {
@@ -205,6 +300,28 @@ impl Hold {
             self.report(&mut findings);
         }
         findings
+    }
+
+    /// Sets the lock again on nodes that have nothing there: only in a round that proved it ours
+    /// on a quorum, and only while the command is not being ended.
+    fn heal(&mut self, links: &mut Links, timing: &Timing, now: Tick) {
+        let proved = self.seats.iter().filter(|seat| seat.strict && seat.confirmed).count();
+        let ending = now >= self.validity.before(timing.reserve());
+        if !matches!(self.round, Round::Extension { .. })
+            || proved < quorum(self.seats.len())
+            || ending
+        {
+            return;
+        }
+        for node in links.nodes() {
+            let seat = &mut self.seats[node.get()];
+            if seat.absent && seat.back.is_none() && !seat.due && now >= seat.heal_from {
+                seat.heal_from = now.after(timing.retry);
+                let (token, value) = (self.token, self.value.clone());
+                let request = Request::Heal { token, value, ttl: timing.ttl, number: self.number };
+                links.ask(node, request, now);
+            }
+        }
     }
 
     /// When [`Hold::step`] is due.
@@ -257,4 +374,8 @@ impl Hold {
         self.round = Round::Over;
         findings.push(Finding::Note(note));
     }
+}
+
+fn bit(node: NodeIndex) -> u16 {
+    1 << node.0
 }

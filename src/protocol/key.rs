@@ -83,6 +83,11 @@ impl Key {
         self.beside(b"redlock:holder:")
     }
 
+    /// The counter of this lock's fencing tokens.
+    pub fn fence_counter(&self) -> Vec<u8> {
+        self.beside(b"redlock:fence:")
+    }
+
     fn beside(&self, word: &[u8]) -> Vec<u8> {
         [&self.full[..self.prefix], word, self.name()].concat()
     }

@@ -38,6 +38,13 @@ impl Lease {
         self.until[node.get()] = None;
     }
 
+    /// Forgets the nodes whose vote does not count.
+    pub fn retain(&mut self, counts: impl Fn(NodeIndex) -> bool) {
+        for (node, until) in (0_u8..).map(NodeIndex).zip(&mut self.until) {
+            *until = until.filter(|_| counts(node));
+        }
+    }
+
     /// How many nodes carry the token as far as is known.
     pub fn nodes(&self) -> usize {
         self.until.iter().flatten().count()
@@ -50,7 +57,14 @@ impl Lease {
 
     /// The end of the validity: the quorum-th largest of the nodes' times, none without a quorum.
     pub fn validity(&self) -> Option<Tick> {
-        let mut times: Vec<Tick> = self.until.iter().flatten().copied().collect();
+        self.validity_with(|_| true)
+    }
+
+    /// The same of those nodes alone whose vote counts.
+    pub fn validity_with(&self, counts: impl Fn(NodeIndex) -> bool) -> Option<Tick> {
+        let all = (0_u8..).map(NodeIndex).zip(&self.until);
+        let voting = all.filter(|(node, _)| counts(*node)).filter_map(|(_, until)| *until);
+        let mut times: Vec<Tick> = voting.collect();
         times.sort_unstable_by(|a, b| b.cmp(a));
         times.get(quorum(self.until.len()) - 1).copied()
     }

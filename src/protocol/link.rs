@@ -12,14 +12,21 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Action, ConnId, Extent, LinkEvent, NodeIndex, Reply, Request, Timing, Token, Trouble};
+use super::{
+    Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
+    Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
+};
 use crate::clock::Tick;
 
 /// What an unanswered or answered request was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// [`Request::Acquire`] for this token.
+    /// [`Request::Acquire`] or [`Request::AcquireCounted`] for this token.
     Acquire(Token),
+    /// [`Request::Seal`] for this token.
+    Seal(Token),
+    /// [`Request::Heal`] for this token.
+    Heal(Token),
     /// [`Request::Extend`] for this token.
     Extend(Token),
     /// [`Request::Release`] for this token.
@@ -36,14 +43,28 @@ pub enum Ask {
 
 impl Ask {
     fn of(request: &Request) -> Self {
-        match *request {
-            Request::Acquire { token, .. } => Self::Acquire(token),
-            Request::Extend { token, .. } => Self::Extend(token),
-            Request::Release { token, .. } => Self::Release(token),
+        match request {
+            Request::Acquire { token, .. } | Request::AcquireCounted { token, .. } => {
+                Self::Acquire(*token)
+            }
+            Request::Seal { token, .. } => Self::Seal(*token),
+            Request::Heal { token, .. } => Self::Heal(*token),
+            Request::Extend { token, .. } => Self::Extend(*token),
+            Request::Release { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
             Request::Free { .. } | Request::Query(_) => Self::Other,
+        }
+    }
+}
+
+impl Ask {
+    /// The token whose keys it sets where they are absent, whenever it is executed.
+    fn sets(self) -> Option<Token> {
+        match self {
+            Self::Acquire(token) | Self::Heal(token) => Some(token),
+            _ => None,
         }
     }
 }
@@ -55,6 +76,24 @@ pub struct Sent {
     pub ask: Ask,
     /// When its first byte was queued.
     pub at: Tick,
+}
+
+/// What a server said about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// What.
+    pub introduction: &'a Introduction,
+    /// When that was heard.
+    pub at: Tick,
+    /// The connection is still there, and so it is still the same process.
+    pub live: bool,
+}
+
+impl Told<'_> {
+    /// Until when this process is known to have lived, at `now`.
+    pub fn seen_at(&self, now: Tick) -> Tick {
+        if self.live { now } else { self.at }
+    }
 }
 
 /// A lock was released on some node.
@@ -82,6 +121,8 @@ pub enum Heard {
         /// How.
         reply: Reply,
     },
+    /// The server at the end of the node's current connection said who it is.
+    Introduced(NodeIndex),
     /// A lock was released on the node.
     Released(Release),
     /// The holder of this token is told that its lock was touched.
@@ -109,6 +150,8 @@ struct Conn {
     /// database), so that only another one brings the node back.
     refuses: bool,
     listening: Listening,
+    /// A request that sets keys was queued on it.
+    sets: bool,
 }
 
 /// Whether a connection is told of releases.
@@ -127,6 +170,11 @@ enum Listening {
 }
 
 impl Conn {
+    /// It may still set the keys of `token`.
+    fn may_set(&self, token: Token) -> bool {
+        self.unanswered.iter().any(|sent| sent.ask.sets() == Some(token))
+    }
+
     fn owes(&self, ask: Ask) -> bool {
         self.unanswered.iter().any(|sent| sent.ask == ask)
     }
@@ -147,6 +195,8 @@ struct Carried {
     evidence: Evidence,
     /// The release that was ordered; nothing else is sent with this token any more.
     release: Option<Request>,
+    /// It was asked more than once to set the token.
+    again: bool,
     /// A request that keeps the token there for a ttl was executed at this time at the latest, as
     /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
     /// when its connection broke.
@@ -174,6 +224,8 @@ struct Link {
     current: Option<Conn>,
     aside: Vec<Conn>,
     carried: Vec<Carried>,
+    /// What the server said about itself the last time, on which connection and when.
+    told: Option<(ConnId, Introduction, Tick)>,
 }
 
 /// The connections to all nodes, as the protocol sees them.
@@ -194,6 +246,7 @@ impl Links {
             current: None,
             aside: Vec::new(),
             carried: Vec::new(),
+            told: None,
         };
         Self { nodes: (0_u8..).take(nodes).map(link).collect(), timing, actions: Vec::new() }
     }
@@ -261,7 +314,7 @@ impl Links {
             let request = Request::Release { token, announce };
             carried.release = Some(request.clone());
             for conn in &mut link.aside {
-                if conn.owes(Ask::Acquire(token)) {
+                if conn.may_set(token) {
                     push(conn, request.clone(), now, &mut self.actions);
                 }
             }
@@ -282,32 +335,12 @@ impl Links {
                 link.conn(id)?.ready = Some(now);
                 None
             }
-            LinkEvent::Replied(reply) => {
-                let conn = link.conn(id)?;
-                let sent = conn.unanswered.pop_front()?;
-                conn.silent = false;
-                let refused = matches!(reply, Reply::Refused(_));
-                match sent.ask {
-                    // A user without rights to the channel can do all the rest.
-                    Ask::Subscribe if refused => conn.listening = Listening::Refused,
-                    Ask::Subscribe if conn.listening == Listening::Asked => {
-                        conn.listening = Listening::Yes;
-                    }
-                    Ask::Subscribe | Ask::Attend => {}
-                    _ => conn.refuses = refused,
-                }
-                link.answers = true;
-                link.learn(sent, &reply, now);
-                let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
-                link.aside.retain(|conn| {
-                    !conn.unanswered.is_empty() || {
-                        self.actions.push(Action::Close(conn.id));
-                        false
-                    }
-                });
-                let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
-                told.then_some(Heard::Answer { node: id.node, sent, reply })
+            LinkEvent::Introduced(introduction) => {
+                link.current.as_ref().filter(|conn| conn.id == id)?;
+                link.told = Some((id, introduction, now));
+                Some(Heard::Introduced(id.node))
             }
+            LinkEvent::Replied(reply) => self.replied(id, reply, now),
             LinkEvent::Released { extent, by, listeners } => {
                 Some(Heard::Released(Release { node: id.node, extent, by, listeners }))
             }
@@ -319,6 +352,53 @@ impl Links {
                 Some(Heard::Broken { node: id.node, trouble, opened: conn.opened })
             }
         }
+    }
+
+    fn replied(&mut self, id: ConnId, reply: Reply, now: Tick) -> Option<Heard> {
+        let unfit = self.unfit(id.node);
+        let link = self.nodes.get_mut(id.node.get())?;
+        let conn = link.conn(id)?;
+        let sent = conn.unanswered.pop_front()?;
+        conn.silent = false;
+        let refused = unfit.is_some() || matches!(reply, Reply::Refused(_));
+        match sent.ask {
+            // A user without rights to the channel can do all the rest.
+            Ask::Subscribe if refused => conn.listening = Listening::Refused,
+            Ask::Subscribe if conn.listening == Listening::Asked => {
+                conn.listening = Listening::Yes;
+            }
+            Ask::Subscribe | Ask::Attend => {}
+            _ => conn.refuses = refused,
+        }
+        link.answers = true;
+        let unfit = unfit.or_else(|| link.stranger(sent, &reply));
+        link.learn(sent, &reply, now);
+        let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
+        link.aside.retain(|conn| {
+            !conn.unanswered.is_empty() || {
+                self.actions.push(Action::Close(conn.id));
+                false
+            }
+        });
+        let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
+        // Whatever it did, its answer does not count.
+        let reply = unfit.map_or(reply, |why| Reply::Refused(refusal(why)));
+        told.then_some(Heard::Answer { node: id.node, sent, reply })
+    }
+
+    /// What the servers said about themselves.
+    pub fn told(&self) -> Vec<Option<Told<'_>>> {
+        self.nodes.iter().map(Link::told).collect()
+    }
+
+    /// Why the server of `node` cannot be used, if so.
+    pub fn unfit(&self, node: NodeIndex) -> Option<Unfit> {
+        let server = |link| match Link::told(link)? {
+            Told { introduction: Introduction::Known(server), live: true, .. } => Some(server),
+            _ => None,
+        };
+        let servers: Vec<Option<&Server>> = self.nodes.iter().map(server).collect();
+        unfit(node, &servers)
     }
 
     /// Finds what is overdue: connections that are not ready in time are dropped, nodes that leave
@@ -372,17 +452,25 @@ impl Links {
         let Some(conn) = link.current.take_if(|conn| conn.silent) else {
             return;
         };
-        let in_use = |sent: &Sent| match sent.ask {
-            Ask::Acquire(token) => {
-                link.carried.iter().any(|c| c.token == token && c.release.is_none())
-            }
-            _ => false,
+        let in_use = |sent: &Sent| {
+            let token = sent.ask.sets();
+            link.carried.iter().any(|c| Some(c.token) == token && c.release.is_none())
         };
         if conn.unanswered.iter().any(in_use) {
             link.aside.push(conn);
         } else {
             self.actions.push(Action::Close(conn.id));
         }
+    }
+
+    /// For a hold: parts with a silent connection, and with one that refuses, unless it carried an
+    /// acquire; a preamble can fail for a while as everything can.
+    pub fn reopen(&mut self, node: NodeIndex) {
+        let barren = |conn: &mut Conn| conn.refuses && conn.unanswered.is_empty() && !conn.sets;
+        if let Some(conn) = self.nodes[node.get()].current.take_if(barren) {
+            self.actions.push(Action::Close(conn.id));
+        }
+        self.renew(node);
     }
 
     /// Parts with a connection that refuses as well. Not for a hold: if an acquire that was refused
@@ -418,13 +506,26 @@ impl Links {
     }
 }
 
+/// As which an answer of an unfit server counts.
+pub fn refusal(why: Unfit) -> Refusal {
+    Refusal { kind: RefusalKind::Unfit(why), text: String::new() }
+}
+
 /// Queues `request` on `conn`.
 fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
-    conn.unanswered.push_back(Sent { ask: Ask::of(&request), at: now });
+    let ask = Ask::of(&request);
+    conn.sets |= ask.sets().is_some();
+    conn.unanswered.push_back(Sent { ask, at: now });
     actions.push(Action::Send(conn.id, request));
 }
 
 impl Link {
+    fn told(&self) -> Option<Told<'_>> {
+        let (conn, introduction, at) = self.told.as_ref()?;
+        let live = self.current.as_ref().is_some_and(|current| current.id == *conn);
+        Some(Told { introduction, at: *at, live })
+    }
+
     fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
         self.current.iter_mut().chain(&mut self.aside).find(|conn| conn.id == id)
     }
@@ -446,6 +547,7 @@ impl Link {
             silent: false,
             refuses: false,
             listening: Listening::No,
+            sets: false,
         };
         for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
             push(&mut conn, request, now, actions);
@@ -455,18 +557,26 @@ impl Link {
 
     fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
         match request {
-            Request::Acquire { token, .. } | Request::Extend { token, .. } => {
+            Request::Acquire { token, .. }
+            | Request::AcquireCounted { token, .. }
+            | Request::Heal { token, .. }
+            | Request::Extend { token, .. } => {
                 match self.carried.iter_mut().find(|carried| carried.token == token) {
-                    Some(carried) => carried.kept_from = now,
+                    Some(carried) => {
+                        carried.kept_from = now;
+                        carried.again = true;
+                    }
                     None => self.carried.push(Carried {
                         token,
                         evidence: Evidence::Asked,
                         release: None,
+                        again: false,
                         kept_from: now,
                     }),
                 }
             }
             Request::Release { .. }
+            | Request::Seal { .. }
             | Request::Subscribe
             | Request::Attend
             | Request::Look
@@ -478,29 +588,40 @@ impl Link {
         }
     }
 
+    /// The node carried a token that it was never asked to carry: we know it by another name too.
+    fn stranger(&self, sent: Sent, reply: &Reply) -> Option<Unfit> {
+        let Ask::Acquire(token) = sent.ask else {
+            return None;
+        };
+        let first = self.carried.iter().any(|c| c.token == token && !c.again);
+        (first && *reply == Reply::Already).then_some(Unfit::SameServer(None))
+    }
+
     /// What an answer says about the tokens that the node carries.
     fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
-            Ask::Acquire(token) | Ask::Extend(token) | Ask::Release(token) => token,
-            Ask::Subscribe | Ask::Attend | Ask::Look | Ask::Other => return,
+            Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
+                token
+            }
+            Ask::Seal(_) | Ask::Subscribe | Ask::Attend | Ask::Look | Ask::Other => return,
         };
         let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
             return;
         };
-        let may_come = self.current.iter().chain(&self.aside).any(|c| c.owes(Ask::Acquire(token)));
+        let may_come = self.current.iter().chain(&self.aside).any(|c| c.may_set(token));
         let gone = match (sent.ask, reply) {
             (Ask::Release(_), Reply::Refused(_)) => {
                 // It refused the acquire as well: there is nothing to tell.
                 self.carried[place].evidence == Evidence::Asked
             }
-            (Ask::Acquire(_) | Ask::Extend(_), Reply::Done) => {
+            (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
                 self.carried[place].evidence = Evidence::Confirmed;
                 self.carried[place].kept_from = now;
                 false
             }
             // A refused acquire may have set one of several keys.
             (_, Reply::Refused(_) | Reply::Data(_)) => false,
-            (_, Reply::Done | Reply::Absent | Reply::Held(_)) => true,
+            _ => true,
         };
         if gone && !may_come {
             self.carried.swap_remove(place);
@@ -514,7 +635,7 @@ impl Link {
             self.answers = false;
         }
         for sent in &conn.unanswered {
-            let Ask::Acquire(token) = sent.ask else {
+            let Some(token) = sent.ask.sets() else {
                 continue;
             };
             if conn.ready.is_none() {

@@ -7,15 +7,19 @@ mod attempt;
 mod calls;
 mod census;
 mod errand;
+mod fence;
+mod guard;
 mod hold;
 mod holder;
 mod interview;
 mod key;
 mod lease;
 mod link;
+mod pace;
 mod query;
 mod random;
 mod request;
+mod server;
 mod session;
 mod survey;
 mod terms;
@@ -27,6 +31,8 @@ mod wait;
 pub use adopt::Adoption;
 pub use census::{Census, Found, Gap, Wanted};
 pub use errand::{Errand, Outcome, Tally};
+pub use fence::{Fence, Fencing, Sealing};
+pub use guard::{GuardTerms, RestartGuard, Youth};
 pub use holder::{Holder, identity};
 pub use interview::{Answer, Interview, Round, Testimony};
 pub use key::{Key, KeyError};
@@ -37,6 +43,7 @@ pub use request::{
     ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,
     Trouble,
 };
+pub use server::{Introduction, Mode, Role, Server, Unfit};
 pub use session::Session;
 pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
 pub use terms::{Action, Contract, Denial, Event, NodeView, Note, Patience, Strategy, Verdict};

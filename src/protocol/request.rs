@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Datum, Query, Token};
+use super::{Datum, Introduction, Query, Token, Unfit};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,8 +39,40 @@ pub enum Request {
         /// The expiry.
         ttl: Duration,
     },
-    /// Raise the expiry to `ttl` when every key carries the token. Answers [`Reply::Done`],
-    /// [`Reply::Absent`] or [`Reply::Held`].
+    /// As [`Request::Acquire`], and raise the counter of every key by one, or to the node's time.
+    /// Answers [`Reply::Counted`] or [`Reply::Held`].
+    AcquireCounted {
+        /// Whose keys these are.
+        token: Token,
+        /// The whole value.
+        value: String,
+        /// The expiry.
+        ttl: Duration,
+    },
+    /// Raise every counter to `number` when every key carries the token and every counter is as it
+    /// was told. Answers [`Reply::Done`], [`Reply::Held`], or [`Reply::Absent`] when a key or a
+    /// counter is another.
+    Seal {
+        /// The token that must be there.
+        token: Token,
+        /// The counters that must be there, one per key.
+        counted: Vec<u64>,
+        /// The fencing token.
+        number: u64,
+    },
+    /// Set keys that a holder found absent on this node again, as [`Request::Acquire`] does.
+    Heal {
+        /// Whose keys these are.
+        token: Token,
+        /// The whole value.
+        value: String,
+        /// The expiry.
+        ttl: Duration,
+        /// The holder's fencing token: the counters become at least that.
+        number: Option<u64>,
+    },
+    /// Raise the expiry to `ttl` when every key carries the token. Answers
+    /// [`Reply::Extended`], [`Reply::Absent`] or [`Reply::Held`].
     Extend {
         /// The token that must be there.
         token: Token,
@@ -103,7 +135,8 @@ pub struct Obstacle {
 pub struct Refusal {
     /// What kind of refusal, as far as anybody decides by it.
     pub kind: RefusalKind,
-    /// The node's own words, cleaned of control characters, without secrets.
+    /// The node's own words, cleaned of control characters, without secrets. Empty where it is not
+    /// the node that refuses but we: [`RefusalKind::Unfit`].
     pub text: String,
 }
 
@@ -119,6 +152,8 @@ impl Refusal {
 pub enum RefusalKind {
     /// NOAUTH, WRONGPASS or NOPERM: waiting will not mend it.
     Rights,
+    /// It answers, and Redlock cannot use it: it is no independent master.
+    Unfit(Unfit),
     /// Anything else: READONLY, MASTERDOWN, NOREPLICAS, OOM, MISCONF, LOADING, BUSY, MOVED,
     /// CLUSTERDOWN, too many clients, ...
     State,
@@ -138,6 +173,19 @@ pub enum Reply {
     Refused(Refusal),
     /// What a [`Request::Query`] brought to light.
     Data(Datum),
+    /// As [`Reply::Done`], to an extension; the node's clock shows so much since 1970.
+    Extended(Duration),
+    /// As [`Reply::Done`], to an acquire that counts: the counters, one per key.
+    Counted(Vec<u64>),
+    /// As [`Reply::Done`], to an acquire: every key carried the token before.
+    Already,
+}
+
+impl Reply {
+    /// Whether it was done, whatever else the answer says.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done | Self::Already | Self::Extended(_) | Self::Counted(_))
+    }
 }
 
 /// Why a connection came to nothing. What was unanswered on it may have been executed, unless the
@@ -175,6 +223,9 @@ pub enum LinkEvent {
     /// it makes every reply of this connection a [`Reply::Refused`], although the requests behind
     /// it may have been executed.
     Ready,
+    /// What the server says about itself. Comes once, behind [`LinkEvent::Ready`] and before any
+    /// reply; not at all where the node refuses us.
+    Introduced(Introduction),
     /// The answer to the oldest unanswered request of this connection.
     Replied(Reply),
     /// Somebody released a lock of these keys on this node.

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use super::{
-    Action, ConnId, Contract, Denial, Event, Holder, LinkEvent, NodeIndex, NodeView, Note,
+    Action, ConnId, Contract, Denial, Event, Fencing, Holder, LinkEvent, NodeIndex, NodeView, Note,
     Patience, Reply, Strategy, Timing, Token, Verdict,
     attempt::{Attempt, Desk, Outcome},
+    guard::Guard,
     hold::{Finding, Hold},
     lease::quorum,
-    link::{Ask, Heard, Links, Sent},
+    link::{Ask, Heard, Links, Sent, refusal},
     random::Random,
     views::Views,
     wait::{Beginning, Rumours, Wait, Waking},
@@ -38,6 +39,8 @@ pub struct Session {
     timing: Timing,
     patience: Patience,
     strategy: Strategy,
+    fencing: Fencing,
+    guard: Guard,
     random: Random,
     links: Links,
     views: Views,
@@ -53,13 +56,16 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, random } = contract;
+        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, random } =
+            contract;
         Self {
             nodes,
             holder,
             timing,
             patience,
             strategy,
+            fencing,
+            guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
             views: Views::new(nodes),
@@ -184,8 +190,11 @@ impl Session {
         work: impl FnOnce(&mut Attempt, &mut Desk<'_>) -> T,
     ) -> Option<T> {
         let value = valuer(&self.holder, now.since(self.started));
+        let electorate = self.guard.electorate(&self.links.told(), now);
         let mut desk = Desk {
             links: &mut self.links,
+            electorate: &electorate,
+            fencing: self.fencing,
             views: &mut self.views,
             random: &mut self.random,
             timing: &self.timing,
@@ -200,8 +209,11 @@ impl Session {
 
     fn attempt(&mut self, now: Tick) {
         let value = valuer(&self.holder, now.since(self.started));
+        let electorate = self.guard.electorate(&self.links.told(), now);
         let mut desk = Desk {
             links: &mut self.links,
+            electorate: &electorate,
+            fencing: self.fencing,
             views: &mut self.views,
             random: &mut self.random,
             timing: &self.timing,
@@ -213,6 +225,7 @@ impl Session {
 
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
+            Heard::Introduced(_) => self.introduced(),
             Heard::Answer { node, sent, reply } => self.answer(node, sent, &reply, now),
             Heard::Released(release) => {
                 if let Some(rumour) = self.rumours.hear(release, now)
@@ -243,7 +256,28 @@ impl Session {
         }
     }
 
+    /// A server said who it is: what that means for it, and for those that did so before.
+    fn introduced(&mut self) {
+        for node in self.links.nodes() {
+            let Some(why) = self.links.unfit(node) else {
+                continue;
+            };
+            let view = NodeView::Refused(refusal(why));
+            if *self.views.of(node) == view {
+                continue;
+            }
+            self.views.set(node, view);
+            match &mut self.phase {
+                Phase::Trying(attempt) => attempt.unfit(node),
+                Phase::Waiting(wait) => wait.failed(node),
+                Phase::Holding(_) => self.tell(Event::Note(Note::Unfit { node, why })),
+                Phase::Idle | Phase::Settling { .. } | Phase::Over => {}
+            }
+        }
+    }
+
     fn answer(&mut self, node: NodeIndex, sent: Sent, reply: &Reply, now: Tick) {
+        self.guard.learn(reply);
         match &mut self.phase {
             Phase::Trying(_) => {
                 self.with_attempt(now, |attempt, desk| attempt.answer(node, sent, reply, desk));
@@ -258,7 +292,8 @@ impl Session {
                 }
             }
             Phase::Holding(hold) => {
-                let findings = hold.answer(node, sent, reply, &self.timing, now);
+                let votes = self.guard.electorate(&self.links.told(), now).counts(node);
+                let findings = hold.answer(node, sent, reply, votes, &self.timing, now);
                 if !matches!(sent.ask, Ask::Release(_)) {
                     self.views.learn(node, reply, now);
                 }
@@ -290,7 +325,8 @@ impl Session {
             None => {
                 if self.out_of_patience().is_some_and(|at| now >= at) {
                     let verdict = match &self.phase {
-                        Phase::Trying(attempt) => attempt.verdict(&self.views),
+                        Phase::Trying(attempt) => attempt
+                            .verdict(&self.views, &self.guard.electorate(&self.links.told(), now)),
                         _ => return,
                     };
                     self.denied(verdict, now);
@@ -303,13 +339,21 @@ impl Session {
         let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
-        let (token, lease) = (attempt.token(), attempt.lease().clone());
+        let electorate = self.guard.electorate(&self.links.told(), now);
+        let (token, mut lease) = (attempt.token(), attempt.lease().clone());
+        lease.retain(|node| electorate.counts(node));
         self.recovered();
         let nodes = lease.nodes();
         let validity = lease.validity().unwrap_or(now);
         let waited = now.since(self.started);
-        let hold = Hold::start(token, lease, &self.links, &self.views, &self.timing, now);
+        let value = valuer(&self.holder, now.since(self.started))(token);
+        let number = attempt.number();
+        let heal = (value, number);
+        let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
         self.phase = Phase::Holding(hold);
+        if let Some(number) = number {
+            self.tell(Event::Fenced(number));
+        }
         self.tell(Event::Acquired { token, validity, nodes, waited });
         self.step(now);
     }
@@ -336,12 +380,13 @@ impl Session {
 
     /// Whether a verdict ends the session.
     fn is_final(&mut self, verdict: Verdict, now: Tick) -> bool {
-        let answered = matches!(verdict, Verdict::Held | Verdict::Contended);
+        // Time in which only age is missing is no outage.
+        let answered = matches!(verdict, Verdict::Held | Verdict::Contended | Verdict::Guarded(_));
         if answered {
             self.recovered();
         }
         // What only an operator can mend is not waited for.
-        if !answered && self.views.is_forbidden() {
+        if verdict == Verdict::Unfit || !answered && self.views.is_forbidden() {
             return true;
         }
         match self.patience {
@@ -371,8 +416,8 @@ impl Session {
     /// Says what we wait for.
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
-            Verdict::Held | Verdict::Contended => Note::Waiting(denial),
-            Verdict::Unavailable | Verdict::TooSlow | Verdict::NotOurs => {
+            Verdict::Held | Verdict::Contended | Verdict::Guarded(_) => Note::Waiting(denial),
+            Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit | Verdict::NotOurs => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
             }
@@ -398,7 +443,8 @@ impl Session {
         trip: Option<Duration>,
         now: Tick,
     ) {
-        let (rumours, known) = (&mut self.rumours, (&self.links, &self.views));
+        let electorate = self.guard.electorate(&self.links.told(), now);
+        let (rumours, known) = (&mut self.rumours, (&self.links, &self.views, &electorate));
         let wait = Wait::start(beginning, verdict, trip, rumours, known, &mut self.random, now);
         self.phase = Phase::Waiting(wait);
         // It may be time to look already.
@@ -409,7 +455,8 @@ impl Session {
         let Phase::Waiting(wait) = &mut self.phase else {
             return;
         };
-        let waking = wait.step(&mut self.links, &mut self.views, &self.timing, now);
+        let electorate = self.guard.electorate(&self.links.told(), now);
+        let waking = wait.step(&mut self.links, &mut self.views, &electorate, &self.timing, now);
         let (verdict, trip) = (wait.verdict(), wait.trip());
         match waking {
             Waking::NotYet => {

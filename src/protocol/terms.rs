@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    ConnId, Holder, NodeIndex, Obstacle, Refusal, Request, Timing, Token, Trouble, lease::quorum,
+    ConnId, Fencing, GuardTerms, Holder, NodeIndex, Obstacle, Refusal, Request, Timing, Token,
+    Trouble, Unfit, Youth, lease::quorum,
 };
 use crate::clock::Tick;
 
@@ -44,6 +45,10 @@ pub struct Contract {
     pub patience: Patience,
     /// How to ask.
     pub strategy: Strategy,
+    /// Whether a fencing token is wanted.
+    pub fencing: Fencing,
+    /// When nodes that restarted may vote.
+    pub guard: GuardTerms,
     /// Where randomness comes from: 128 random bits a call.
     pub random: Box<dyn FnMut() -> u128 + Send>,
 }
@@ -66,6 +71,8 @@ pub enum Action<E = Event> {
 /// What the owner of the session is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The fencing token of the lock, which follows at once.
+    Fenced(u64),
     /// The lock is ours.
     Acquired {
         /// Under this token.
@@ -111,6 +118,13 @@ pub enum Note {
     },
     /// How each node took part in what was said last.
     Nodes(Vec<NodeView>),
+    /// A node turned out to be no independent master while we hold the lock: it does not count.
+    Unfit {
+        /// Which.
+        node: NodeIndex,
+        /// Why.
+        why: Unfit,
+    },
     /// An extension round ended with a quorum.
     Extended {
         /// Nodes that confirmed it.
@@ -155,6 +169,11 @@ pub enum Verdict {
     Unavailable,
     /// A quorum answered, too slowly for this ttl.
     TooSlow,
+    /// A quorum of nodes would vote for us, and some are too young for it.
+    Guarded(Youth),
+    /// The list breaks Redlock's premises: a server is in it twice, or no quorum is left without
+    /// replicas, clusters and the like.
+    Unfit,
     /// The token that was to be adopted does not hold the lock.
     NotOurs,
 }
@@ -170,7 +189,7 @@ pub enum NodeView {
     Ours,
     /// Somebody else's is there.
     Held(Vec<Obstacle>),
-    /// It refuses.
+    /// It refuses, or we refuse it ([`RefusalKind::Unfit`](super::RefusalKind::Unfit)).
     Refused(Refusal),
     /// It cannot be reached or does not answer.
     Troubled(Trouble),

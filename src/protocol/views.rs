@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    NodeIndex, NodeView, Obstacle, RefusalKind, Reply, Token, holder::identity, lease::quorum,
+    NodeIndex, NodeView, Obstacle, Refusal, RefusalKind, Reply, Token, Unfit, holder::identity,
+    lease::quorum,
 };
 use crate::clock::Tick;
 
@@ -40,7 +41,7 @@ impl Views {
     /// `node` answered an acquire (then [`Reply::Done`] is a vote for us) or a look.
     pub fn learn(&mut self, node: NodeIndex, reply: &Reply, now: Tick) {
         let view = match reply {
-            Reply::Done => NodeView::Ours,
+            Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => NodeView::Ours,
             Reply::Absent => NodeView::Free,
             Reply::Held(obstacles) => {
                 for obstacle in obstacles {
@@ -109,6 +110,18 @@ impl Views {
     pub fn is_forbidden(&self) -> bool {
         let refuses = |seat: &&Seat| matches!(&seat.view, NodeView::Refused(refusal) if refusal.kind == RefusalKind::Rights);
         self.seats.iter().filter(refuses).count() > self.seats.len() - quorum(self.seats.len())
+    }
+
+    /// Whether the list of nodes cannot keep a lock: one server is in it twice, or no quorum is
+    /// left without those that are no independent masters. No waiting mends it.
+    pub fn is_unfit(&self) -> bool {
+        let why = |seat: &Seat| match &seat.view {
+            NodeView::Refused(Refusal { kind: RefusalKind::Unfit(why), .. }) => Some(*why),
+            _ => None,
+        };
+        let unfit: Vec<Unfit> = self.seats.iter().filter_map(why).collect();
+        let twice = unfit.iter().any(|why| matches!(why, Unfit::SameServer(_)));
+        twice || unfit.len() > self.seats.len() - quorum(self.seats.len())
     }
 
     /// When the quorum-th node becomes free by itself, from the expiries that the nodes told;

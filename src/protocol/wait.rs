@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use super::{
-    Extent, Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, lease::quorum,
-    link::Release, random::Random, views::Views,
+    Extent, Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, guard::Electorate,
+    lease::quorum, link::Release, random::Random, views::Views,
 };
 use crate::clock::Tick;
 
@@ -184,7 +184,7 @@ impl Wait {
         verdict: Verdict,
         trip: Option<Duration>,
         rumours: &mut Rumours,
-        (links, views): (&Links, &Views),
+        (links, views, electorate): (&Links, &Views, &Electorate),
         random: &mut Random,
         now: Tick,
     ) -> Self {
@@ -199,6 +199,7 @@ impl Wait {
         // A lock that looks free although we failed is contended: that is what the poll is for.
         let expiry = views.free_in().filter(|time| !time.is_zero());
         let sleep = expiry.map_or(poll, |time| poll.min(time.saturating_add(jitter)));
+        let sleep = electorate.comes_of_age().map_or(sleep, |at| sleep.min(at.since(now)));
         let turn = match beginning {
             Beginning::Quiet => None,
             Beginning::Deaf => Some(Duration::ZERO),
@@ -252,6 +253,7 @@ impl Wait {
         &mut self,
         links: &mut Links,
         views: &mut Views,
+        electorate: &Electorate,
         timing: &Timing,
         now: Tick,
     ) -> Waking {
@@ -263,7 +265,10 @@ impl Wait {
                 }
                 // What a quorum has just told need not be asked.
                 let fresh = |rumour: &Rumour| {
-                    rumour.free.count_ones() as usize >= quorum(self.nodes)
+                    let voters = links.nodes().filter(|node| {
+                        rumour.free & (1 << node.0) != 0 && electorate.counts(*node)
+                    });
+                    voters.count() >= quorum(self.nodes)
                         && now.since(rumour.since) <= self.first_turns * 2
                 };
                 if turn.and_then(|turn| turn.rumour).is_some_and(|rumour| fresh(&rumour)) {
@@ -287,15 +292,23 @@ impl Wait {
                 let free = links.nodes().zip(asked.iter()).filter(|(node, look)| {
                     **look == Look::Answered && *views.of(*node) == NodeView::Free
                 });
-                if free.count() >= quorum {
+                let free: Vec<NodeIndex> = free.map(|(node, _)| node).collect();
+                let voters = free.iter().filter(|node| electorate.counts(**node)).count();
+                if voters >= quorum && !views.is_unfit() {
                     return Waking::Free;
                 }
+                let guarded = free.len() >= quorum;
                 if answered >= quorum && judge.is_none() {
                     self.trip = now.since(*since);
                     *judge = Some(now.after(self.trip * 2));
                 }
                 let missing = count(Look::Missing);
+                if guarded && missing > 0 {
+                    // All of them are heard: they may be of one age.
+                    *judge = Some(*until);
+                }
                 let certain = views.is_held()
+                    || views.is_unfit()
                     || missing == 0
                     || answered + missing < quorum
                     || judge.is_some_and(|at| now >= at)
@@ -303,8 +316,12 @@ impl Wait {
                 if !certain {
                     return Waking::NotYet;
                 }
-                self.verdict = if views.is_held() {
+                self.verdict = if views.is_unfit() {
+                    Verdict::Unfit
+                } else if views.is_held() {
                     Verdict::Held
+                } else if guarded {
+                    Verdict::Guarded(electorate.youth())
                 } else if answered < quorum {
                     Verdict::Unavailable
                 } else {

@@ -24,12 +24,14 @@ const HELD: &str = "REDLOCK_HELD";
 /// fills [`Facts::reach`] has taken it out.
 const PASSWORD: &str = "REDLOCK_PASSWORD";
 
-/// The command's whole environment: `inherited`, changed by `facts` and the lock's `token`. Order
+/// The command's whole environment: `inherited`, changed by `facts`, the lock's `token` and its fencing
+/// token. Order
 /// and strangeness of what is not ours stay.
 pub fn environment(
     inherited: impl IntoIterator<Item = (OsString, OsString)>,
     facts: &Facts,
     token: Token,
+    number: Option<u64>,
 ) -> Vec<(OsString, OsString)> {
     let mut runs = OsString::new();
     let mut held = OsString::new();
@@ -47,6 +49,9 @@ pub fn environment(
     let mut set = |name: &str, value: OsString| result.push((name.into(), value));
     set("REDLOCK_KEY", key_list(&facts.keys));
     set("REDLOCK_TOKEN", token.to_string().into());
+    if let Some(number) = number {
+        set("REDLOCK_FENCING_TOKEN", number.to_string().into());
+    }
     set("REDLOCK_TTL_MS", facts.ttl.as_millis().to_string().into());
     set(HELD, appended(held, &token.to_string()));
     set(RUN_VARIABLE, appended(runs, &facts.run));
@@ -118,7 +123,7 @@ mod tests {
 
     fn build(inherited: &[(&str, &str)], facts: &Facts) -> Vec<(String, String)> {
         let inherited = inherited.iter().map(|&(n, v)| (n.into(), v.into()));
-        let mut list: Vec<_> = environment(inherited, facts, Token::from_random(1))
+        let mut list: Vec<_> = environment(inherited, facts, Token::from_random(1), None)
             .into_iter()
             .map(|(n, v)| (n.into_string().unwrap(), v.into_string().unwrap()))
             .collect();

@@ -39,6 +39,8 @@ pub(super) struct Shell<'a, L> {
     machine: Machine,
     news_ended: bool,
     token: Option<Token>,
+    /// The fencing token.
+    number: Option<u64>,
     alarm_at: Option<Tick>,
     /// The command's number, also when it is gone; only for comparing.
     command: Option<Pid>,
@@ -79,6 +81,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             machine,
             news_ended: false,
             token: None,
+            number: None,
             alarm_at: None,
             command: None,
             interrupted: false,
@@ -212,7 +215,7 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn spawn(&mut self) {
         let Some(token) = self.token else { return };
-        let environment = environment(std::env::vars_os(), &self.plan.facts, token);
+        let environment = environment(std::env::vars_os(), &self.plan.facts, token, self.number);
         let launch = Launch {
             command: &self.plan.command,
             environment: &environment,
@@ -369,8 +372,10 @@ impl<'a, L: Lock> Shell<'a, L> {
         loop {
             match self.kit.news.try_recv() {
                 Ok(event) => {
-                    if let Event::Acquired { token, .. } = event {
-                        self.token = Some(token);
+                    match event {
+                        Event::Acquired { token, .. } => self.token = Some(token),
+                        Event::Fenced(number) => self.number = Some(number),
+                        _ => {}
                     }
                     self.tell(Input::Lock(event));
                 }

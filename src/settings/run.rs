@@ -17,11 +17,15 @@ use super::{
 use crate::{
     child::GroupChoice,
     cli::{
-        GroupArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg, WaitArgs,
+        GroupArg, GuardArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg,
+        WaitArgs,
     },
     duration::show,
     node::Fleet,
-    protocol::{Contract, Holder, Key, Limits, Patience, Strategy, Timing, Token, Ttl},
+    protocol::{
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy,
+        Timing, Token, Ttl,
+    },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
 
@@ -77,6 +81,8 @@ impl RunSettings {
             timing,
             patience,
             strategy: strategy(args.strategy),
+            fencing: fencing(args.fence),
+            guard: guard(&args.nodes, &timing),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let hush = match (args.skip, args.quiet) {
@@ -151,6 +157,20 @@ pub(super) fn timing(
     }
     let ttl = Ttl::new(ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
+}
+
+pub(super) fn fencing(wanted: bool) -> Fencing {
+    if wanted { Fencing::On } else { Fencing::Off }
+}
+
+pub(super) fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
+    let rule = match args.restart_guard {
+        None | Some(GuardArg::Auto) => RestartGuard::Auto,
+        Some(GuardArg::Strict) => RestartGuard::Strict,
+        Some(GuardArg::Off) => RestartGuard::Off,
+        Some(GuardArg::For(age)) => RestartGuard::For(age),
+    };
+    GuardTerms { rule, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX }
 }
 
 pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {

@@ -8,11 +8,14 @@ use uuid::Uuid;
 use super::{
     SettingsError,
     nodes::Nodes,
-    run::{check_label, holder, keys, patience, strategy, subject, timing, token},
+    run::{
+        check_label, fencing, guard as run_guard, holder, keys, patience, strategy, subject,
+        timing, token,
+    },
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
+    cli::{AcquireArgs, DoctorArgs, ExtendArgs, GuardArg, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, Holder, Key, Timing, Token, Wanted},
     ui::{self, Format, Hush, Subject, Tone},
@@ -116,6 +119,8 @@ impl AcquireSettings {
             timing,
             patience,
             strategy: strategy(args.strategy),
+            fencing: fencing(args.fence),
+            guard: run_guard(&args.nodes, &timing),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         Ok(Self {
@@ -233,15 +238,18 @@ impl StatusSettings {
             json: args.json,
             watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
             exit_code: args.exit_code,
-            guard: guard(),
+            guard: guard(&args.nodes),
         })
     }
 }
 
 /// How long a node that forgot everything does not vote.
-fn guard() -> Option<Duration> {
-    let off = surrounding("REDLOCK_RESTART_GUARD").is_some_and(|text| text == "off");
-    (!off).then_some(USUAL_TTL)
+fn guard(args: &NodeArgs) -> Option<Duration> {
+    match args.restart_guard {
+        Some(GuardArg::Off) => None,
+        Some(GuardArg::For(age)) => Some(age.max(USUAL_TTL)),
+        None | Some(GuardArg::Auto | GuardArg::Strict) => Some(USUAL_TTL),
+    }
 }
 
 /// What `redlock doctor` is to do.
@@ -269,7 +277,7 @@ impl DoctorSettings {
             json: args.json,
             strict: args.strict,
             wait: args.wait,
-            guard: guard(),
+            guard: guard(&args.nodes),
         })
     }
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{
     duration::show,
-    protocol::{Denial, Holder, NodeView, Obstacle, Occupant, Trouble, Verdict, quorum},
+    protocol::{
+        Denial, Holder, NodeIndex, NodeView, Obstacle, Occupant, Refusal, RefusalKind, Trouble,
+        Unfit, Verdict, Youth, quorum,
+    },
 };
 
 /// The nodes of a list, in canonical order, as they are written.
@@ -40,6 +43,25 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
             } else {
                 format!("{text}; held by {}", holders.join(", and "))
             }
+        }
+        Verdict::Guarded(youth) => with_troubles(format!(
+            "no quorum for '{key}' ({} of {} nodes needed): {}",
+            quorum(names.len()),
+            names.len(),
+            young(youth)
+        )),
+        Verdict::Unfit => {
+            // Where the list itself is at fault, nothing else matters.
+            let unfit = |view: &NodeView| match view {
+                NodeView::Refused(Refusal { kind: RefusalKind::Unfit(_), .. }) => view.clone(),
+                _ => NodeView::Unknown,
+            };
+            let unfit: Vec<NodeView> = denial.nodes.iter().map(unfit).collect();
+            let troubles = self::troubles(&unfit, names).unwrap_or_default();
+            format!(
+                "the list of nodes cannot keep '{key}': {troubles}; name {} independent masters",
+                names.len()
+            )
         }
         Verdict::NotOurs => with_troubles(format!(
             "the token does not hold '{key}' on a quorum of nodes (any more)"
@@ -138,6 +160,7 @@ pub fn troubles(nodes: &[NodeView], names: &Names) -> Option<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (view, name) in nodes.iter().zip(names) {
         let reason = match view {
+            NodeView::Refused(Refusal { kind: RefusalKind::Unfit(why), .. }) => unfit(*why, names),
             NodeView::Refused(refusal) => format!("refused: {}", refusal.text),
             NodeView::Troubled(it) => trouble(it),
             _ => continue,
@@ -153,6 +176,36 @@ pub fn troubles(nodes: &[NodeView], names: &Names) -> Option<String> {
     let told: Vec<String> =
         groups.iter().map(|(reason, nodes)| format!("{}: {reason}", nodes.join(", "))).collect();
     Some(told.join("; "))
+}
+
+/// `2 nodes restarted less than 30s ago and vote in 22s`.
+fn young(youth: Youth) -> String {
+    let Youth { nodes, guard, votes_in } = youth;
+    let (nodes, vote) = match nodes {
+        1 => ("1 node".to_owned(), "votes"),
+        _ => (format!("{nodes} nodes"), "vote"),
+    };
+    match votes_in {
+        Some(time) => {
+            format!("{nodes} restarted less than {} ago and {vote} in {}", show(guard), show(time))
+        }
+        None => {
+            format!("{nodes} may have restarted less than {} ago (--restart-guard)", show(guard))
+        }
+    }
+}
+
+/// Why a server is no independent master.
+pub fn unfit(why: Unfit, names: &Names) -> String {
+    let name = |node: NodeIndex| names.get(node.get()).map_or("another node", String::as_str);
+    match why {
+        Unfit::SameServer(Some(other)) => format!("the same server as {}", name(other)),
+        Unfit::SameServer(None) => "the same server as another node of the list".to_owned(),
+        Unfit::Replica => "a replica".to_owned(),
+        Unfit::Cluster => "part of a Redis Cluster".to_owned(),
+        Unfit::Sentinel => "a sentinel".to_owned(),
+        Unfit::SharedHistory(other) => format!("a former replica of {}", name(other)),
+    }
 }
 
 /// A node's part in a few words.
@@ -196,7 +249,7 @@ pub fn trouble(trouble: &Trouble) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Refusal, RefusalKind, Token};
+    use crate::protocol::Token;
 
     fn names() -> Vec<String> {
         ["a:1", "b:1", "c:1"].map(String::from).to_vec()
@@ -272,6 +325,40 @@ mod tests {
             sentence(&denial(Verdict::Unavailable, nodes), "K", &names(), at(0)),
             "no quorum for 'K' (2 of 3 nodes needed): a:1, c:1: connected, but no answer in time; \
              b:1: refused: LOADING wait"
+        );
+    }
+
+    #[test]
+    fn young_nodes_are_told_with_their_end() {
+        let s = Duration::from_secs;
+        let youth = |nodes, votes_in| Verdict::Guarded(Youth { nodes, guard: s(30), votes_in });
+        let told = |verdict| {
+            let nodes = [NodeView::Ours, NodeView::Ours, NodeView::Ours];
+            sentence(&denial(verdict, nodes), "K", &names(), at(0))
+        };
+        assert_eq!(
+            told(youth(2, Some(s(22)))),
+            "no quorum for 'K' (2 of 3 nodes needed): 2 nodes restarted less than 30s ago and vote \
+             in 22s"
+        );
+        let one = "1 node restarted less than 30s ago and votes in 22s";
+        assert!(told(youth(1, Some(s(22)))).ends_with(one));
+        assert!(told(youth(2, None)).ends_with("30s ago (--restart-guard)"));
+    }
+
+    #[test]
+    fn list_that_cannot_work_names_what_is_wrong_with_it() {
+        let unfit =
+            |why| NodeView::Refused(Refusal { kind: RefusalKind::Unfit(why), text: String::new() });
+        let nodes = [
+            unfit(Unfit::SameServer(Some(NodeIndex(2)))),
+            NodeView::Troubled(Trouble::Silent),
+            unfit(Unfit::Replica),
+        ];
+        assert_eq!(
+            sentence(&denial(Verdict::Unfit, nodes), "K", &names(), at(0)),
+            "the list of nodes cannot keep 'K': a:1: the same server as c:1; c:1: a replica; name \
+             3 independent masters"
         );
     }
 

@@ -70,6 +70,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::Note(Note::Recovered) => "recovered",
         Notice::Note(Note::Nodes(_)) => "nodes",
         Notice::Note(Note::Acquired { .. }) | Notice::Acquired { .. } => "acquired",
+        Notice::Note(Note::Unfit { .. }) => "unfit-node",
         Notice::Note(Note::Extended { .. }) => "extended",
         Notice::Note(Note::ExtensionFailed { .. }) => "extension-failed",
         Notice::Cancelled { .. } => "cancelled",
@@ -96,6 +97,8 @@ fn details(denial: &Denial, subject: &Subject) -> Vec<(&'static str, Value)> {
         Verdict::Contended => "contended",
         Verdict::Unavailable => "unavailable",
         Verdict::TooSlow => "too-slow",
+        Verdict::Guarded(_) => "guarded",
+        Verdict::Unfit => "unfit",
         Verdict::NotOurs => "not-ours",
     };
     let nodes = subject.nodes.iter().zip(&denial.nodes);

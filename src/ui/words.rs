@@ -142,6 +142,10 @@ impl Subject {
             Note::Nodes(_) => String::new(),
             Note::Recovered => "a quorum of nodes answers again".to_owned(),
             Note::Acquired { nodes } => format!("got '{key}' on {nodes} of {all} nodes"),
+            Note::Unfit { node, why } => {
+                let name = self.nodes.get(node.get()).map_or("a node", String::as_str);
+                format!("{name} does not count for '{key}': {}", denial::unfit(*why, &self.nodes))
+            }
             Note::Extended { nodes } => format!("extended '{key}' on {nodes} of {all} nodes"),
             Note::ExtensionFailed { nodes } => format!(
                 "extension of '{key}' reached only {nodes} of {all} nodes, a quorum is {}; trying \

@@ -6,14 +6,14 @@ use std::{collections::HashMap, time::Duration};
 
 use redlock::{
     clock::Tick,
-    protocol::{Reply, Request, Timing, Token},
+    protocol::{Fencing, Reply, Request, Timing, Token},
 };
 
 use super::{
     clock::{Real, nanos},
     link::{Asked, Kind, Link},
     node::Entry,
-    plan::Plan,
+    plan::{Plan, What},
 };
 
 /// The rules, by their number in docs/protocol.md where they have one.
@@ -43,6 +43,8 @@ pub enum Rule {
     HonestValidity,
     /// Section 4: waiting clients are woken by those who held the lock and by nobody else.
     Announcements,
+    /// 3: fencing tokens are unique and ordered by real time.
+    FencingGrows,
     /// Verdicts and the end come in time.
     InTime,
 }
@@ -64,6 +66,11 @@ struct Known {
     until: Option<Tick>,
     /// The node's last word was that it does not carry the token.
     gone: bool,
+    /// It was, at some time since the client has the lock.
+    was_gone: bool,
+    /// It carries the token again, heard then; who confirmed an extension sent later, and what it
+    /// is good for once a quorum has.
+    back: Option<(Tick, u16, Tick)>,
 }
 
 /// What a client said about its lock.
@@ -71,6 +78,8 @@ struct Known {
 pub struct Claim {
     pub token: Token,
     pub validity: Tick,
+    /// Since when.
+    since: Tick,
     lost: bool,
 }
 
@@ -83,6 +92,10 @@ struct Account {
     claim: Option<Claim>,
     /// It was told to stop, or has stopped of its own: no more is expected of it.
     ended: bool,
+    /// When the first node was asked to carry a token.
+    asked: HashMap<Token, Tick>,
+    /// The token that has a quorum, and since when.
+    ripe: Option<(Token, Tick)>,
     /// Per node, the moment to which its allowance of requests is used up.
     spent: Vec<u64>,
 }
@@ -97,6 +110,10 @@ pub struct Check {
     /// The rules that are looked at; all, but where a test wants to see that one of them alone
     /// catches a bug.
     watched: Option<Vec<Rule>>,
+    /// The last fencing token of every key.
+    fences: HashMap<usize, u64>,
+    /// Nodes restart, so that the votes of some do not count.
+    restarts: bool,
     pub found: Option<Violation>,
 }
 
@@ -112,6 +129,8 @@ impl Check {
             released: Vec::new(),
             claim: None,
             ended: false,
+            asked: HashMap::new(),
+            ripe: None,
             spent: vec![0; plan.nodes.len()],
         };
         Self {
@@ -119,7 +138,11 @@ impl Check {
             nodes: plan.nodes.len(),
             accounts: plan.actors.iter().map(|a| account(a.timing)).collect(),
             owners: HashMap::new(),
+            fences: HashMap::new(),
             watched: plan.watched.clone(),
+            // Nor is it when there is a second phase.
+            restarts: plan.fencing == Fencing::On
+                || plan.faults.iter().any(|f| matches!(f.what, What::Down { .. })),
             found: None,
         }
     }
@@ -151,8 +174,18 @@ impl Check {
         self.accounts[actor].ended = true;
     }
 
+    /// A client has a fencing token for its keys.
+    pub fn fenced(&mut self, keys: &[usize], number: u64, at: Real) {
+        for key in keys {
+            let last = self.fences.insert(*key, number).unwrap_or(0);
+            if last >= number {
+                self.broken(Rule::FencingGrows, at, format!("{number} comes after {last}"));
+            }
+        }
+    }
+
     /// A request was queued.
-    pub fn sent(&mut self, actor: usize, node: usize, request: &Request, at: Real) {
+    pub fn sent(&mut self, actor: usize, node: usize, request: &Request, now: Tick, at: Real) {
         let kind = Kind::of(request);
         let account = &mut self.accounts[actor];
         if let Kind::Acquire(token) | Kind::Extend(token) | Kind::Release(token) = kind {
@@ -176,6 +209,7 @@ impl Check {
             }
         }
         if let Kind::Acquire(token) = kind {
+            account.asked.entry(token).or_insert(now);
             let known = account.known.entry(token);
             known.or_insert_with(|| vec![Known::default(); self.nodes])[node].asked = true;
         }
@@ -199,26 +233,54 @@ impl Check {
         newest: bool,
         asked: Asked,
         reply: &Reply,
+        now: Tick,
     ) {
         let nodes = self.nodes;
         let account = &mut self.accounts[actor];
         let (Kind::Acquire(token) | Kind::Extend(token)) = asked.kind else {
             return;
         };
-        let known = account.known.entry(token);
-        let known = &mut known.or_insert_with(|| vec![Known::default(); nodes])[link.node];
+        let all = account.known.entry(token).or_insert_with(|| vec![Known::default(); nodes]);
         // Nothing can have been executed before there was a connection.
         let sent = asked.at.max(link.ready_at);
-        match reply {
-            Reply::Done => {
-                let until = sent.after(account.timing.ttl).before(account.timing.drift);
-                known.until = known.until.max(Some(until));
-                known.gone &= !newest;
+        let until = sent.after(account.timing.ttl).before(account.timing.drift);
+        let held = account.claim.is_some_and(|claim| claim.token == token);
+        let known = &mut all[link.node];
+        if held && !newest && !reply.is_done() {
+            // Its successor may have told later news.
+            return;
+        }
+        if matches!(reply, Reply::Absent | Reply::Held(_)) {
+            *known = Known { asked: known.asked, gone: true, was_gone: held, ..Known::default() };
+            return;
+        }
+        if !reply.is_done() {
+            return;
+        }
+        // Late answers to the acquisition itself count.
+        let again = match asked.kind {
+            Kind::Acquire(_) => account.claim.is_some_and(|claim| asked.at > claim.since),
+            _ => true,
+        };
+        if known.gone && held && again {
+            // Whoever took the lock away from others is not noticed by what they said before.
+            let back = known.back.get_or_insert((now, 0, until));
+            back.2 = back.2.max(until);
+            return;
+        }
+        known.until = known.until.max(Some(until));
+        known.gone &= !newest;
+        if let Kind::Extend(_) = asked.kind {
+            for known in all {
+                let Some((since, vouchers, until)) = &mut known.back else { continue };
+                if asked.at >= *since {
+                    *vouchers |= 1 << link.node;
+                }
+                if vouchers.count_ones() as usize >= self.quorum {
+                    known.until = known.until.max(Some(*until));
+                    (known.gone, known.back) = (false, None);
+                }
             }
-            Reply::Absent | Reply::Held(_) => {
-                *known = Known { until: None, gone: true, ..*known };
-            }
-            Reply::Refused(_) | Reply::Data(_) => {}
         }
     }
 
@@ -234,7 +296,7 @@ impl Check {
     pub fn acquired(&mut self, actor: usize, token: Token, validity: Tick, now: Tick, at: Real) {
         let account = &mut self.accounts[actor];
         let reserve = account.timing.reserve();
-        let before = account.claim.replace(Claim { token, validity, lost: false });
+        let before = account.claim.replace(Claim { token, validity, since: now, lost: false });
         if before.is_some() {
             self.broken(Rule::HonestValidity, at, format!("client {actor} acquires twice"));
         }
@@ -274,7 +336,7 @@ impl Check {
     pub fn lost(&mut self, actor: usize, at: Real) {
         let account = &self.accounts[actor];
         let known = account.claim.and_then(|c| account.known.get(&c.token));
-        let may_carry = |known: &&Known| known.asked && !known.gone;
+        let may_carry = |known: &&Known| known.asked && !known.gone && !known.was_gone;
         let carriers = known.map_or(0, |all| all.iter().filter(may_carry).count());
         if carriers >= self.quorum {
             let what = format!("client {actor} gives up a lock that may be there");
@@ -310,7 +372,21 @@ impl Check {
             !account.released.contains(token)
                 && room.is_some_and(|room| room > account.timing.reserve())
         });
-        if ripe.is_some() {
+        let ripe = ripe.copied();
+        let first = ripe.and_then(|token| account.asked.get(&token).copied());
+        let (Some(token), Some(first)) = (ripe, first) else {
+            self.accounts[actor].ripe = None;
+            return;
+        };
+        let account = &mut self.accounts[actor];
+        let since = match account.ripe {
+            Some((known, since)) if known == token => since,
+            _ => now,
+        };
+        account.ripe = Some((token, since));
+        // Those who have not said who they are get twice the time that a quorum took.
+        let patience = since.since(first) * 5 / 2 + Duration::from_millis(3);
+        if now.since(since) > patience && !self.restarts {
             let what = format!("client {actor} has a quorum and does not say so");
             self.broken(Rule::Progress, at, what);
         }

@@ -36,7 +36,7 @@ impl World<'_> {
         let also = |other: &Actor| other.plan.keys.iter().any(|key| keys.contains(key));
         let mut others = self.holders.iter().filter(|other| **other != actor);
         let other = others.find(|other| also(&self.actors[**other]));
-        if let (Some(other), Premise::Kept) = (other, self.plan.premise) {
+        if let (Some(other), Premise::Kept | Premise::Guarded) = (other, self.plan.premise) {
             let what = format!("the commands of clients {other} and {actor} run at once");
             self.broken(Rule::OneHolder, what);
         }

@@ -23,6 +23,8 @@ pub enum Twist {
     SameToken,
     /// In a hold, a connection that is left with an unanswered acquire gets a release.
     UndoInHold,
+    /// Extensions set keys that are absent: a node that lost the lock counts again at once.
+    HealsAtOnce,
     /// A definite loss is kept from the shell.
     LossUnsaid,
 }
@@ -161,6 +163,9 @@ impl Twisted {
                 let first = *self.token.get_or_insert(token);
                 let value = value.replace(&token.to_string(), &first.to_string());
                 Request::Acquire { token: first, value, ttl }
+            }
+            (Twist::HealsAtOnce, Request::Extend { token, ttl }) => {
+                Request::Heal { token, value: token.to_string(), ttl, number: None }
             }
             (Twist::SameToken, Request::Extend { token, ttl }) => {
                 Request::Extend { token: self.token.unwrap_or(token), ttl }

@@ -1,17 +1,22 @@
 //! The nodes in the world, and what goes wrong with them.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use redlock::protocol::{Extent, LinkEvent, Refusal, RefusalKind, Reply, Request, Token};
+use redlock::protocol::{
+    Extent, Introduction, LinkEvent, Refusal, RefusalKind, Reply, Request, Server, Token,
+};
 
 use super::{
-    clock::{LocalClock, MS, Real},
+    clock::{LocalClock, MS, Real, SEC},
     link::{Kind, Path, Stage},
     node::{Entry, Store},
     plan::{Fault, Memory, Plan, Refusing, Seen, What},
     show::{show, show_reply},
     world::World,
 };
+
+/// For how long nodes have run before the history: longer than any lock can be.
+const LONG_AGO: Real = 1_000_000 * SEC;
 
 /// A node and what is wrong with it.
 pub struct Node {
@@ -28,6 +33,9 @@ pub struct Node {
     /// What a node that lost its memory would still carry: nobody else can have it while the node
     /// is away for longer than the keys would live.
     pub(super) ghost: Option<Store>,
+    /// How often it was started, and when it was the last time.
+    pub(super) starts: u64,
+    pub(super) started: Real,
     /// Something was wrong with it in this history.
     pub(super) touched: bool,
 }
@@ -45,6 +53,8 @@ impl Node {
             slow: 1,
             refusing: None,
             ghost: None,
+            starts: 0,
+            started: 0,
             touched: false,
         }
     }
@@ -52,6 +62,18 @@ impl Node {
     /// What the node's clock shows, in whole milliseconds.
     pub(super) fn now(&self, real: Real) -> u64 {
         self.clock.at(real) / MS
+    }
+
+    /// What it says about itself. It was started long ago, or in this history; and it rounds up.
+    pub(super) fn introduction(&self, place: usize, real: Real) -> Introduction {
+        let before = if self.starts == 0 { LONG_AGO } else { 0 };
+        let uptime = (real - self.started).div_ceil(SEC) + before / SEC;
+        Introduction::Known(Server {
+            run_id: format!("{place}-{}", self.starts),
+            uptime: Duration::from_secs(uptime),
+            history: format!("history {place}"),
+            ..Server::default()
+        })
     }
 
     /// What counts as being at `key`.
@@ -86,11 +108,24 @@ impl World<'_> {
         };
         let actor = l.actor;
         if arrives && self.nodes[self.links[link].node].down.is_none() {
+            self.introduce(link);
             self.execute(link, request);
         }
         if self.actors[actor].done() {
             self.check_leftovers(actor);
         }
+    }
+
+    /// INFO goes ahead of the first request on every connection.
+    fn introduce(&mut self, link: usize) {
+        let l = &mut self.links[link];
+        if std::mem::replace(&mut l.introduced, true) || l.spoiled || l.deaf() {
+            return;
+        }
+        let node = &self.nodes[l.node];
+        let event = LinkEvent::Introduced(node.introduction(l.node, self.now));
+        let at = node.dark_until.max(self.now) + self.delay(link);
+        self.send_back(link, at, event);
     }
 
     pub(super) fn execute(&mut self, link: usize, request: &Request) {
@@ -110,14 +145,18 @@ impl World<'_> {
             kind: RefusalKind::State,
             text: "LOADING the dataset".into(),
         });
+        self.links[link].refused |= refuses && matches!(kind, Kind::Release(_));
         if !refuses {
             let look = |store: &Store| -> Vec<Option<Entry>> {
                 keys.iter().map(|key| store.get(*key, now).cloned()).collect()
             };
             let before = look(&node.store);
-            let done = node.store.execute(keys, request, now);
+            let mut done = node.store.execute(keys, request, now);
+            if let (Kind::Extend(_), Reply::Done) = (kind, &done) {
+                done = Reply::Extended(Duration::from_nanos(node.clock.at(self.now)));
+            }
             let after = look(&node.store);
-            if !l.spoiled {
+            if !self.links[link].spoiled {
                 reply = done;
             }
             if let Request::Subscribe | Request::Attend = request {
@@ -233,6 +272,8 @@ impl World<'_> {
             What::Down { .. } => {
                 node.down = None;
                 node.ghost = None;
+                node.starts += 1;
+                node.started = self.now;
                 for link in std::mem::take(&mut node.knocking) {
                     if self.links[link].stage == Stage::Opening {
                         self.links[link].path = Path::Whole;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Occupant, Patience, Strategy};
+use redlock::protocol::{Fencing, Occupant, Patience, Strategy};
 
 use super::{
     clock::{MS, Real, SEC, nanos},
@@ -163,6 +163,83 @@ pub fn emptied(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Nodes that restart without their memory, one after the other or many at once, but not the whole
+/// fleet within a ttl; clients with different ttls.
+pub fn restarts(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.net.spikes = 0;
+    plan.premise = Premise::Guarded;
+    plan.goal = Goal::AllRun;
+    let most = plan.net.usual() / MS * 21;
+    for actor in &mut plan.actors {
+        let ttl = rng.pick(&[3000, 10_000]).max(most);
+        actor.timing = timing(Duration::from_millis(ttl));
+        actor.command = rng.below(ttl * 3 / 2) * MS;
+        actor.start = rng.below(10 * SEC);
+    }
+    let nodes = plan.nodes.len();
+    let memory = Memory::Lost;
+    // A fleet of one node has nobody to remember for it.
+    for _ in 0..rng.between(1, 4) * u64::from(nodes > 1) {
+        let at = rng.below(15 * SEC);
+        let count = rng.index(nodes - 1) + 1;
+        for node in rng.some_of(nodes, count) {
+            // A node is down once at a time.
+            let busy = |f: &&Fault| f.node == node && at < f.until + SEC && f.at < at + SEC;
+            if plan.faults.iter().any(|f| busy(&f)) {
+                continue;
+            }
+            let until = at + rng.below(SEC);
+            let seen = rng.pick(&[Seen::AtOnce, Seen::Never]);
+            plan.faults.push(Fault { node, at, until, what: What::Down { memory, seen } });
+        }
+    }
+    let whole = (0..nodes).all(|node| plan.faults.iter().any(|f| f.node == node));
+    if whole {
+        // One of them remembers for all.
+        plan.faults.retain(|f| f.node != 0);
+    }
+    plan
+}
+
+/// Locks that somebody frees by hand, node by node: some of a holder's nodes lose it while it is
+/// extended, and others want it.
+pub fn forced(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.premise = Premise::Broken;
+    plan.goal = Goal::Any;
+    for actor in &mut plan.actors {
+        actor.command = nanos(actor.timing.ttl) * rng.between(1, 3);
+    }
+    let nodes = plan.nodes.len();
+    for _ in 0..rng.between(1, 4) {
+        let at = rng.below(2 * SEC);
+        let count = rng.index(nodes) + 1;
+        for node in rng.some_of(nodes, count) {
+            let at = at + rng.below(20 * plan.net.rtt);
+            plan.faults.push(Fault { node, at, until: at, what: What::Emptied });
+        }
+    }
+    plan
+}
+
+/// Clients that want fencing tokens, on nodes that keep their counters whatever else happens.
+pub fn fenced(rng: &mut Rng) -> Plan {
+    let mut plan = match rng.below(4) {
+        0 => crowd(rng),
+        1 => crowd_with_pauses(rng),
+        2 => crowd_with_several_keys(rng),
+        _ => storm(rng),
+    };
+    plan.fencing = Fencing::On;
+    for fault in &mut plan.faults {
+        if let What::Down { memory, .. } = &mut fault.what {
+            *memory = Memory::Kept;
+        }
+    }
+    plan
+}
+
 fn any_patience(rng: &mut Rng) -> Patience {
     match rng.below(3) {
         0 => Patience::NoWait,
@@ -285,6 +362,21 @@ mod tests {
     #[test]
     fn lock_that_was_deleted_on_a_quorum_is_reported_as_lost() {
         hold(300, &emptied, &session);
+    }
+
+    #[test]
+    fn nodes_that_restart_without_memory_make_no_second_holder() {
+        hold(400, &restarts, &session);
+    }
+
+    #[test]
+    fn lock_that_is_freed_node_by_node_is_healed_or_lost_and_never_guessed() {
+        hold(500, &forced, &session);
+    }
+
+    #[test]
+    fn fencing_tokens_grow_from_one_holder_to_the_next() {
+        hold(600, &fenced, &session);
     }
 
     #[test]

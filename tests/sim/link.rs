@@ -48,6 +48,7 @@ pub enum Kind {
     Acquire(Token),
     Extend(Token),
     Release(Token),
+    Seal(Token),
     Subscribe,
     Attend,
     Look,
@@ -56,7 +57,11 @@ pub enum Kind {
 impl Kind {
     pub fn of(request: &Request) -> Self {
         match request {
-            Request::Acquire { token, .. } => Self::Acquire(*token),
+            // Both set keys, whenever they are executed.
+            Request::Acquire { token, .. }
+            | Request::AcquireCounted { token, .. }
+            | Request::Heal { token, .. } => Self::Acquire(*token),
+            Request::Seal { token, .. } => Self::Seal(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
             Request::Release { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
@@ -90,6 +95,10 @@ pub struct Link {
     /// Its preamble failed (a SELECT of a database that is not there): whatever the node does, the
     /// client is told that it refused.
     pub spoiled: bool,
+    /// The node refused a release that came on it.
+    pub refused: bool,
+    /// The node has said who it is.
+    pub introduced: bool,
     /// The node tells it of releases.
     pub listens: bool,
     /// Tokens whose acquire was sent on this connection.
@@ -111,6 +120,8 @@ impl Link {
             up_last: 0,
             down_last: 0,
             spoiled: false,
+            refused: false,
+            introduced: false,
             listens: false,
             acquired: Vec::new(),
         }

@@ -1,11 +1,15 @@
 //! Every check can fail: each broken rule is seen by the check that is there for it.
 
+use redlock::protocol::RestartGuard;
+
 use super::{
     brain::session,
     check::Rule,
     clock::nanos,
     flaws::{Twist, twisted},
-    histories::{alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied},
+    histories::{
+        alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied, forced, restarts,
+    },
     naive::{Flaw, naive},
     node::Scripts,
     plan::{Plan, Premise, Shell},
@@ -215,4 +219,15 @@ fn scripts_that_touch_what_is_not_theirs_are_seen_under_the_real_session() {
         let change = |plan: &mut Plan, _: &mut Rng| plan.scripts = broken;
         world_breaks(change, &crowd_with_pauses, &[Rule::OthersUntouched]);
     }
+}
+
+#[test]
+fn vote_of_a_node_that_restarted_is_seen() {
+    let off = |plan: &mut Plan, _: &mut Rng| plan.guard = RestartGuard::Off;
+    world_breaks(off, &restarts, &[Rule::OneHolder]);
+}
+
+#[test]
+fn healed_node_that_counts_without_the_confirming_round_is_seen() {
+    session_breaks(Twist::HealsAtOnce, &forced, &[Rule::HonestValidity]);
 }

@@ -283,7 +283,7 @@ impl Naive {
         let from = if self.flaw == Flaw::CountsFromAnswer { now } else { at };
         let drift = if self.flaw == Flaw::NoDrift { Duration::ZERO } else { timing.drift };
         match (reply, kind) {
-            (Reply::Done, _) if !n.held => {
+            (reply, _) if reply.is_done() && !n.held => {
                 n.until = n.until.max(Some(from.after(timing.ttl).before(drift)));
             }
             (Reply::Absent | Reply::Held(_), Kind::Extend(_))
@@ -308,7 +308,10 @@ impl Brain for Naive {
             return;
         }
         match event {
-            LinkEvent::Ready | LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
+            LinkEvent::Ready
+            | LinkEvent::Introduced(_)
+            | LinkEvent::Released { .. }
+            | LinkEvent::Called(_) => {}
             LinkEvent::Replied(reply) => self.replied(node, &reply, now),
             LinkEvent::Ended(_) => {
                 let n = &mut self.nodes[node];

@@ -65,7 +65,7 @@ impl World<'_> {
             Stage::Ended => return,
             Stage::Opening | Stage::Ready => l.unanswered.push_back(Asked { kind, at: now }),
         }
-        self.check.sent(actor, l.node, &request, self.now);
+        self.check.sent(actor, l.node, &request, now, self.now);
         let outcome = &mut self.actors[actor].outcome;
         outcome.requests += 1;
         outcome.acquires += usize::from(matches!(kind, Kind::Acquire(_)));
@@ -171,13 +171,13 @@ impl World<'_> {
                 }
             }
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
-            LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
+            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
                     let mut same = self.actors[actor].links.iter().rev();
                     let newest = same.find(|(known, _)| known.node == id.node);
                     let newest = newest.is_some_and(|(known, _)| *known == id);
-                    self.check.answered(actor, l, newest, asked, reply);
+                    self.check.answered(actor, l, newest, asked, reply, now);
                 }
             }
         }

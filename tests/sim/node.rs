@@ -39,11 +39,12 @@ pub enum Scripts {
 pub struct Store {
     entries: Vec<Option<Entry>>,
     scripts: Scripts,
+    counters: Vec<u64>,
 }
 
 impl Store {
     pub fn new(keys: usize, scripts: Scripts) -> Self {
-        Self { entries: vec![None; keys], scripts }
+        Self { entries: vec![None; keys], scripts, counters: vec![0; keys] }
     }
 
     /// What is at `key` at `now`.
@@ -70,6 +71,7 @@ impl Store {
     /// FLUSHALL, or a restart without memory.
     pub fn forget(&mut self) {
         self.entries.fill(None);
+        self.counters.fill(0);
     }
 
     /// Executes one request on the client's `keys`, atomically.
@@ -81,6 +83,24 @@ impl Store {
         }
         match request {
             Request::Acquire { token, value, ttl } => self.acquire(keys, *token, value, *ttl, now),
+            Request::Heal { token, value, ttl, number } => {
+                for key in keys {
+                    self.counters[*key] = self.counters[*key].max(number.unwrap_or(0));
+                }
+                self.acquire(keys, *token, value, *ttl, now)
+            }
+            Request::AcquireCounted { token, value, ttl } => {
+                let reply = self.acquire(keys, *token, value, *ttl, now);
+                if reply != Reply::Done {
+                    return reply;
+                }
+                let mut next = |key: &usize| {
+                    self.counters[*key] = (self.counters[*key] + 1).max(now * 1000);
+                    self.counters[*key]
+                };
+                Reply::Counted(keys.iter().map(&mut next).collect())
+            }
+            Request::Seal { token, counted, number } => self.seal(keys, *token, counted, *number),
             Request::Extend { token, ttl } => self.extend(keys, *token, *ttl, now),
             Request::Release { token, .. } => self.release(keys, *token, now),
             // Who listens is the connections' business.
@@ -140,6 +160,19 @@ impl Store {
                     raise(own, now + millis(ttl));
                 }
             }
+        }
+        Reply::Done
+    }
+
+    fn seal(&mut self, keys: &[usize], token: Token, counted: &[u64], number: u64) -> Reply {
+        let ours =
+            |key: &usize| self.entries[*key].as_ref().is_some_and(|e| e.token == Some(token));
+        let same = keys.iter().zip(counted).all(|(key, told)| self.counters[*key] == *told);
+        if !keys.iter().all(ours) || !same {
+            return Reply::Absent;
+        }
+        for key in keys {
+            self.counters[*key] = self.counters[*key].max(number);
         }
         Reply::Done
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Limits, Occupant, Patience, Strategy, Timing, Ttl};
+use redlock::protocol::{Fencing, Limits, Occupant, Patience, RestartGuard, Strategy, Timing, Ttl};
 
 use super::{
     check::Rule,
@@ -20,6 +20,10 @@ pub struct Plan {
     pub keys: usize,
     pub net: Net,
     pub scripts: Scripts,
+    /// The clients want a fencing token.
+    pub fencing: Fencing,
+    /// The clients' restart guard.
+    pub guard: RestartGuard,
     /// Nobody may subscribe.
     pub mute: bool,
     pub actors: Vec<ActorPlan>,
@@ -168,6 +172,9 @@ pub enum Refusing {
 pub enum Premise {
     /// A lock that was counted is there until it runs out.
     Kept,
+    /// Nodes forget locks that are valid, which the restart guard makes good: a holder may lose its
+    /// nodes, and nobody else gets them before it knows.
+    Guarded,
     /// Nodes forget locks that are valid: only the rules that hold in any fault are checked.
     Broken,
 }
@@ -200,6 +207,8 @@ impl Plan {
             keys: 1,
             net: Net { rtt: MS, jitter: 20, spikes: 0, connect: Connect::RoundTrip },
             scripts: Scripts::Faithful,
+            fencing: Fencing::Off,
+            guard: RestartGuard::Auto,
             mute: false,
             actors: Vec::new(),
             faults: Vec::new(),

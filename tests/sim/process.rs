@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, Contract, Event, Holder},
+    protocol::{Action, Contract, Event, GuardTerms, Holder, Ttl},
 };
 
 use super::{
@@ -32,6 +32,8 @@ impl World<'_> {
             timing,
             patience: plan.patience,
             strategy: plan.strategy,
+            fencing: self.plan.fencing,
+            guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
             random: Box::new(move || random.wide()),
         };
         a.brain = Some((self.maker)(contract));
@@ -146,6 +148,9 @@ impl World<'_> {
                 a.outcome.settled = Some(self.now);
                 a.outcome.untold = untold;
                 self.settled(actor, nanos(at_most));
+            }
+            Event::Fenced(number) => {
+                self.check.fenced(&self.actors[actor].plan.keys, number, self.now)
             }
             Event::Note(_) => {}
         }

@@ -10,6 +10,11 @@ fn short(token: Token) -> String {
 pub fn show(request: &Request) -> String {
     match request {
         Request::Acquire { token, ttl, .. } => format!("acquire {} {ttl:?}", short(*token)),
+        Request::AcquireCounted { token, ttl, .. } => format!("count {} {ttl:?}", short(*token)),
+        Request::Seal { token, counted, number } => {
+            format!("seal {} {counted:?} {number}", short(*token))
+        }
+        Request::Heal { token, ttl, .. } => format!("heal {} {ttl:?}", short(*token)),
         Request::Extend { token, ttl } => format!("extend {} {ttl:?}", short(*token)),
         Request::Release { token, announce } => {
             let word = if *announce { "release" } else { "undo" };

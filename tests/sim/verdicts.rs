@@ -7,8 +7,9 @@ use std::{collections::VecDeque, time::Duration};
 use redlock::{
     clock::Tick,
     protocol::{
-        Action, ConnId, Contract, Event, Holder, LinkEvent, Obstacle, Occupant, Patience, Refusal,
-        RefusalKind, Reply, Request, Session, Strategy, Token, Verdict,
+        Action, ConnId, Contract, Event, Fencing, GuardTerms, Holder, Introduction, LinkEvent,
+        Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard, Session,
+        Strategy, Token, Ttl, Verdict,
     },
 };
 
@@ -107,6 +108,12 @@ impl<'a> Stage<'a> {
             timing: timing(Duration::from_secs(10)),
             patience: Patience::NoWait,
             strategy,
+            fencing: Fencing::Off,
+            guard: GuardTerms {
+                rule: RestartGuard::Auto,
+                own: Duration::from_secs(10),
+                max_ttl: Ttl::DEFAULT_MAX,
+            },
             random: Box::new(move || rng.wide()),
         });
         let now = Tick::from_boot(Duration::from_secs(1));
@@ -127,7 +134,11 @@ impl<'a> Stage<'a> {
             }
             for action in actions {
                 match action {
-                    Action::Open(conn) => self.session.handle(conn, LinkEvent::Ready, self.now),
+                    Action::Open(conn) => {
+                        self.session.handle(conn, LinkEvent::Ready, self.now);
+                        let unknown = LinkEvent::Introduced(Introduction::Unknown);
+                        self.session.handle(conn, unknown, self.now);
+                    }
                     Action::Send(conn, request) => self.unanswered.push_back((conn, request)),
                     Action::Close(conn) => self.unanswered.retain(|(known, _)| *known != conn),
                     Action::Tell(event) => self.told(event),
@@ -142,7 +153,7 @@ impl<'a> Stage<'a> {
             Event::Denied(denial) => Outcome::Denied(denial.verdict),
             Event::Settled { .. } => return self.settled = true,
             Event::Lost(_) => return self.lost = true,
-            Event::Validity(_) | Event::Note(_) => return,
+            Event::Fenced(_) | Event::Validity(_) | Event::Note(_) => return,
         };
         assert_eq!(self.outcome, None, "a second outcome after {outcome:?}");
         self.outcome = Some(outcome);

@@ -78,7 +78,7 @@ impl World<'_> {
         let broken = |link: &Link| {
             let held = self.check.claim(actor).is_some_and(|claim| claim.token == token);
             // In a hold nothing undoes what a connection refused and did all the same.
-            let unheard = link.path != Path::Whole || (link.spoiled && held);
+            let unheard = link.path != Path::Whole || link.refused || (link.spoiled && held);
             link.node == place && unheard && link.acquired.contains(&token)
         };
         let mut links = a.links.iter().map(|(_, link)| &self.links[*link]);

@@ -1,5 +1,5 @@
--- ARGV: the token, the value, the ttl in ms. 1: every key is ours now. Else what is in the way,
--- and nothing was set. A key of our own is raised and never lowered: an older answer may count on it.
+-- ARGV: the token, the value, the ttl in ms. 1: every key is ours now; 2: and was before.
+-- Else what is in the way, and nothing was set. A key of our own is raised and never lowered: an older answer may count on it.
 local free, own = {}, {}
 for i, key in ipairs(KEYS) do
   local what = at(i)
@@ -18,4 +18,4 @@ end
 for _, key in ipairs(own) do
   if redis.call('PTTL', key) < tonumber(ARGV[3]) then redis.call('PEXPIRE', key, ARGV[3]) end
 end
-return 1
+return #free == 0 and 2 or 1

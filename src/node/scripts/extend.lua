@@ -1,4 +1,4 @@
--- ARGV: the token, the ttl in ms. 1: every key lasts at least that long. 0: one is absent. Else
+-- ARGV: the token, the ttl in ms. 1 and the time: every key lasts at least that long. 0: one is absent. Else
 -- the keys of others. All or nothing. PEXPIRE and not SET, which fails when memory is short.
 local gone = false
 for i in ipairs(KEYS) do
@@ -14,4 +14,5 @@ if gone then return 0 end
 for _, key in ipairs(KEYS) do
   if redis.call('PTTL', key) < tonumber(ARGV[2]) then redis.call('PEXPIRE', key, ARGV[2]) end
 end
-return 1
+local now = redis.call('TIME')
+return {1, tonumber(now[1]), tonumber(now[2])}

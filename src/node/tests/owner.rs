@@ -80,7 +80,7 @@ fn rig_of(driver: impl Driver<Event = Event>) -> Rig {
     let fleet = Fleet::parse(["127.0.0.1:1"], None).unwrap();
     let (sender, events) = wake::channel().unwrap();
     let nodes = start(fleet, driver, &[Key::new("", b"k").unwrap()], sender).unwrap();
-    Rig { nodes: Some(nodes), events, log: mpsc::channel().1 }
+    Rig { nodes: Some(nodes), events, log: mpsc::channel().1, introduced: mpsc::channel().1 }
 }
 
 #[test]

@@ -37,10 +37,19 @@ fn preamble_and_first_request_are_one_write() {
     rig.begin();
     let bytes = first.recv_timeout(BOUND).unwrap();
     let text = String::from_utf8(bytes).unwrap();
-    let places: Vec<_> = ["AUTH", "HELLO", "SELECT", "SETNAME", "EVAL", &token().to_string()]
-        .iter()
-        .map(|word| text.find(word).unwrap_or_else(|| panic!("{word} in {text}")))
-        .collect();
+    let places: Vec<_> = [
+        "AUTH",
+        "HELLO",
+        "SELECT",
+        "SETNAME",
+        "server",
+        "replication",
+        "EVAL",
+        &token().to_string(),
+    ]
+    .iter()
+    .map(|word| text.find(word).unwrap_or_else(|| panic!("{word} in {text}")))
+    .collect();
     assert!(places.is_sorted(), "{text}");
 }
 
@@ -111,5 +120,54 @@ fn node_with_too_many_clients_is_a_refusal_and_not_a_mystery() {
     let (kind, text) = rig.refusal();
     assert_eq!((kind, text.as_str()), (RefusalKind::State, "ERR max number of clients reached"));
     assert_eq!(rig.event(), LinkEvent::Ended(Trouble::Cut));
+    rig.stop();
+}
+
+/// What the server of the only connection says about itself.
+fn introduction(rig: &Rig) -> Introduction {
+    match rig.introduced.recv_timeout(BOUND) {
+        Ok((_, LinkEvent::Introduced(introduction))) => introduction,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn server_introduces_itself_before_its_first_answer_whatever_it_speaks() {
+    for options in [&[][..], &["--rename-command", "HELLO", ""]] {
+        let server = Server::with(options);
+        let rig = Rig::new(&[&server.address()], vec![vec![open(0), acquire(0)]]);
+        rig.begin();
+        let Introduction::Known(told) = introduction(&rig) else { panic!("unknown") };
+        let Value::BulkString(info) = server.call("INFO server") else { panic!() };
+        let info = String::from_utf8(info).unwrap();
+        assert!(info.contains(&format!("run_id:{}\r\n", told.run_id)), "{info}");
+        assert!(told.uptime < BOUND && !told.history.is_empty() && !told.promoted);
+        assert_eq!((told.mode, told.role, told.before), (Mode::Standalone, Role::Master, None));
+        assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
+        rig.stop();
+    }
+}
+
+#[test]
+fn server_that_may_not_tell_is_unknown_and_serves() {
+    let server = Server::start();
+    server.call("ACL SETUSER u on >p ~* &* +@all -info");
+    let node = format!("redis://u:p@{}", server.address());
+    let rig = Rig::new(&[&node], vec![vec![open(0), acquire(0)]]);
+    rig.begin();
+    assert_eq!(introduction(&rig), Introduction::Unknown);
+    assert_eq!((rig.event(), rig.event()), (LinkEvent::Ready, DONE));
+    rig.stop();
+}
+
+#[test]
+fn server_that_cannot_tell_is_refused() {
+    let server = Server::with(&["--rename-command", "INFO", ""]);
+    let rig = Rig::new(&[&server.address()], vec![vec![open(0), acquire(0)]]);
+    rig.begin();
+    assert_eq!(rig.event(), LinkEvent::Ready);
+    let (kind, text) = rig.refusal();
+    assert_eq!(kind, RefusalKind::State);
+    assert!(text.starts_with("ERR unknown command 'INFO'"), "{text}");
     rig.stop();
 }

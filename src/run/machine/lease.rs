@@ -96,7 +96,7 @@ impl Machine {
                 }
             }
             Event::Note(note) => self.say(Notice::Note(note)),
-            Event::Acquired { .. } | Event::Denied(_) => {}
+            Event::Fenced(_) | Event::Acquired { .. } | Event::Denied(_) => {}
         }
     }
 
@@ -153,9 +153,12 @@ impl Machine {
                 // Nobody really holds it, so nobody does the work.
                 (Conflict::Skip, _) => Code::Busy.number(),
             },
+            Verdict::Unfit => Code::Config.number(),
             Verdict::NotOurs => Code::Lost.number(),
             Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
-            Verdict::Unavailable | Verdict::TooSlow => Code::Unavailable.number(),
+            Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => {
+                Code::Unavailable.number()
+            }
         };
         // The verdict is out at once; the clean-up behind it needs no words.
         let reason = Reason::Denied(denial);
