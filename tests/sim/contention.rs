@@ -2,12 +2,15 @@
 //! start in the same instant (the table of docs/protocol.md, section 3). A few histories of each row run
 //! in the suite with generous bounds; `REDLOCK_SIM_TABLE=1` plays them all and prints the table.
 
-use std::{env, time::Duration};
+use std::{cell::Cell as Shared, env, time::Duration};
 
-use redlock::protocol::Patience;
+use redlock::{
+    clock::Tick,
+    protocol::{Action, ConnId, Contract, LinkEvent, NodeIndex, Patience},
+};
 
 use super::{
-    brain::session,
+    brain::{Brain, Maker, session},
     clock::{MS, Real, SEC},
     histories::foreign,
     plan::{ActorPlan, Connect, Fault, Plan, Refusing, Until, What},
@@ -89,10 +92,14 @@ struct Cell {
 }
 
 fn cell(clients: usize, matter: Matter, seeds: u64) -> Cell {
+    cell_of(clients, matter, seeds, &session)
+}
+
+fn cell_of(clients: usize, matter: Matter, seeds: u64, maker: &Maker) -> Cell {
     let mut cell = Cell { times: Vec::new(), none: 0, requests: 0 };
     let mut requests = Vec::new();
     for seed in 0..seeds {
-        match play(seed, &|rng: &mut Rng| rush(clients, matter, rng), &session) {
+        match play(seed, &|rng: &mut Rng| rush(clients, matter, rng), maker) {
             Ok(report) => {
                 let sent: usize = report.outcomes.iter().map(|o| o.requests).sum();
                 requests.push(sent / clients);
@@ -140,4 +147,76 @@ fn rush_of_simultaneous_starters_has_a_holder_within_a_few_round_trips() {
             println!("{:24} | {}", row.name, cells.join(" | "));
         }
     }
+}
+
+/// A session for which the canonical order of the nodes begins at another node than for others: so
+/// each breaks ties in its own way.
+struct OwnOrder {
+    inner: Box<dyn Brain>,
+    turn: u8,
+}
+
+impl OwnOrder {
+    fn turned(conn: ConnId, by: usize) -> ConnId {
+        let node = (conn.node.get() + by) % NODES;
+        ConnId { node: NodeIndex(u8::try_from(node).unwrap()), ..conn }
+    }
+
+    fn out(&self, conn: ConnId) -> ConnId {
+        Self::turned(conn, usize::from(self.turn))
+    }
+}
+
+impl Brain for OwnOrder {
+    fn start(&mut self, now: Tick) {
+        self.inner.start(now);
+    }
+
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+        self.inner.handle(Self::turned(conn, NODES - usize::from(self.turn)), event, now);
+    }
+
+    fn wake(&mut self, now: Tick) {
+        self.inner.wake(now);
+    }
+
+    fn stop(&mut self, now: Tick) {
+        self.inner.stop(now);
+    }
+
+    fn deadline(&self) -> Option<Tick> {
+        self.inner.deadline()
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        let actions = self.inner.actions().into_iter();
+        let turned = actions.map(|action| match action {
+            Action::Open(conn) => Action::Open(self.out(conn)),
+            Action::Send(conn, request) => Action::Send(self.out(conn), request),
+            Action::Close(conn) => Action::Close(self.out(conn)),
+            tell @ Action::Tell(_) => tell,
+        });
+        turned.collect()
+    }
+}
+
+#[test]
+fn rush_without_a_common_tie_break_is_seen() {
+    const CLIENTS: usize = 50;
+    const SEEDS: u64 = 4;
+    let turn = Shared::new(0_u8);
+    let maker = move |contract: Contract| -> Box<dyn Brain> {
+        turn.set((turn.get() + 1) % u8::try_from(NODES).unwrap());
+        Box::new(OwnOrder { inner: session(contract), turn: turn.get() })
+    };
+    let broken = cell_of(CLIENTS, Matter::Nothing, SEEDS, &maker);
+    let sound = cell(CLIENTS, Matter::Nothing, SEEDS);
+    let worst = |cell: &Cell| cell.times.last().copied().unwrap_or(u64::MAX);
+    assert_eq!(sound.none, 0);
+    assert!(
+        broken.none > 0 || worst(&broken) > 2 * worst(&sound),
+        "sound {}, broken {}",
+        show(&sound),
+        show(&broken)
+    );
 }
