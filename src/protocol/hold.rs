@@ -36,6 +36,7 @@ pub enum Finding {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one node")]
 struct Seat {
     /// It counts: it carries our token since the acquisition, as far as is known.
     strict: bool,
@@ -177,23 +178,25 @@ impl Hold {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) if token == self.token => {}
             _ => return Vec::new(),
         }
-        let seat = &mut self.seats[node.get()];
-        seat.due = false;
-        seat.retry = None;
+        let place = &mut self.seats[node.get()];
+        place.due = false;
+        place.retry = None;
         match (sent.ask, reply) {
             (_, Reply::Absent | Reply::Held(_)) => self.gone(node, reply),
             (Ask::Heal(_), Reply::Refused(_)) => {}
-            (_, Reply::Refused(_) | Reply::Data(_)) => seat.retry = Some(now.after(timing.retry)),
+            (_, Reply::Refused(_) | Reply::Data(_)) => place.retry = Some(now.after(timing.retry)),
             (Ask::Acquire(_), _) => {
-                (seat.strict, seat.gone, seat.confirmed) = (true, false, true);
+                (place.strict, place.gone, place.confirmed) = (true, false, true);
                 if votes && !self.is_dead(now) {
                     self.lease.raise(node, sent.at, timing.ttl, timing.drift);
                 }
             }
-            (Ask::Extend(_), _) if seat.strict => {
-                seat.confirmed = true;
+            (Ask::Extend(_), _) if place.strict => {
+                place.confirmed = true;
                 let runs_true = match reply {
-                    Reply::Extended(shows) => seat.pace.is_true(sent.at, now, *shows, timing.drift),
+                    Reply::Extended(shows) => {
+                        place.pace.is_true(sent.at, now, *shows, timing.drift)
+                    }
                     _ => true,
                 };
                 if runs_true && !self.is_dead(now) {
@@ -202,10 +205,10 @@ impl Hold {
                 self.vouch(node, timing, now);
             }
             _ => {
-                seat.confirmed = true;
+                place.confirmed = true;
                 let fresh = Back { round: self.rounds, sent: sent.at, vouchers: 0 };
-                let known = seat.back.is_some();
-                seat.back.get_or_insert(fresh).sent = sent.at;
+                let known = place.back.is_some();
+                place.back.get_or_insert(fresh).sent = sent.at;
                 if !known {
                     self.hurry(now);
                 }

@@ -27,11 +27,11 @@ impl Pace {
         let last = self.last.replace(Reading { heard, sent, shows });
         let Some(last) = last else { return true };
         // Both were read at some time between their question and their answer.
-        let least = sent.since(last.heard).saturating_sub(drift);
+        let fewest = sent.since(last.heard).saturating_sub(drift);
         let most = heard.since(last.sent).saturating_add(drift);
         let slack = last.heard.since(sent).saturating_add(drift);
         match shows.checked_sub(last.shows) {
-            Some(went_on) => (least..=most).contains(&went_on),
+            Some(went_on) => (fewest..=most).contains(&went_on),
             None => sent.since(last.heard) <= slack && last.shows.saturating_sub(shows) <= slack,
         }
     }

@@ -74,6 +74,7 @@ impl Kind {
 
 /// The connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
 pub struct Link {
     pub actor: usize,
     pub id: ConnId,

@@ -150,7 +150,7 @@ impl World<'_> {
                 self.settled(actor, nanos(at_most));
             }
             Event::Fenced(number) => {
-                self.check.fenced(&self.actors[actor].plan.keys, number, self.now)
+                self.check.fenced(&self.actors[actor].plan.keys, number, self.now);
             }
             Event::Note(_) => {}
         }
