@@ -23,6 +23,10 @@ pub trait Driver: Send + 'static {
     }
     /// Come to an end, which is [`Event::Settled`] for a session.
     fn stop(&mut self, now: Tick);
+    /// Come to an end after the work was done: a lock that is to be kept for a time stays.
+    fn finish(&mut self, now: Tick) {
+        self.stop(now);
+    }
     /// Come to an end and leave the lock on the nodes.
     fn keep(&mut self, now: Tick) {
         self.stop(now);
@@ -62,6 +66,10 @@ impl Driver for Session {
 
     fn deadline(&self) -> Option<Tick> {
         self.deadline()
+    }
+
+    fn finish(&mut self, now: Tick) {
+        self.finish(now);
     }
 
     fn keep(&mut self, now: Tick) {

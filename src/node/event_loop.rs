@@ -27,6 +27,8 @@ pub enum Command {
     Start,
     /// Stop it: give up or release.
     Stop,
+    /// Stop it after its work: a lock that is to be kept for a time stays.
+    Finish,
     /// Stop it and leave the lock on the nodes.
     Keep,
     /// Go on with the next page.
@@ -208,6 +210,10 @@ impl<D: Driver> EventLoop<D> {
                 Ok(Command::Stop) => {
                     self.leave = Leave::Taken;
                     self.driver.stop(now);
+                }
+                Ok(Command::Finish) => {
+                    self.leave = Leave::Taken;
+                    self.driver.finish(now);
                 }
                 Ok(Command::Keep) => {
                     self.leave = Leave::Taken;

@@ -29,7 +29,7 @@ pub enum Ask {
     Heal(Token),
     /// [`Request::Extend`] for this token.
     Extend(Token),
-    /// [`Request::Release`] for this token.
+    /// [`Request::Release`] or [`Request::Finish`] for this token.
     Release(Token),
     /// [`Request::Subscribe`].
     Subscribe,
@@ -50,7 +50,7 @@ impl Ask {
             Request::Seal { token, .. } => Self::Seal(*token),
             Request::Heal { token, .. } => Self::Heal(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
-            Request::Release { token, .. } => Self::Release(*token),
+            Request::Release { token, .. } | Request::Finish { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
@@ -76,6 +76,8 @@ pub struct Sent {
     pub ask: Ask,
     /// When its first byte was queued.
     pub at: Tick,
+    /// For how long it keeps its token's keys there.
+    keeps: Duration,
 }
 
 /// What a server said about itself.
@@ -197,10 +199,10 @@ struct Carried {
     release: Option<Request>,
     /// It was asked more than once to set the token.
     again: bool,
-    /// A request that keeps the token there for a ttl was executed at this time at the latest, as
-    /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
-    /// when its connection broke.
-    kept_from: Tick,
+    /// Until when the node keeps the token at the most, as far as is known: each request keeps it
+    /// from its execution on, which was, at the latest, when it was queued, when it was answered (a
+    /// stopped node executes late), or when its connection broke.
+    kept_until: Tick,
 }
 
 /// Why a node may carry a token.
@@ -264,14 +266,14 @@ impl Links {
     /// Queues a request on the node's current connection, opening one where there is none.
     pub fn ask(&mut self, node: NodeIndex, request: Request, now: Tick) {
         let link = &mut self.nodes[node.get()];
-        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.connect(now, &mut self.actions);
         link.queue(request, now, &mut self.actions);
     }
 
     /// Has the node's current connection told of releases, opening one where there is none.
     pub fn listen(&mut self, node: NodeIndex, now: Tick) {
         let link = &mut self.nodes[node.get()];
-        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.connect(now, &mut self.actions);
         if let Some(conn) = &mut link.current
             && conn.listening == Listening::No
         {
@@ -304,6 +306,15 @@ impl Links {
     /// Gives `token` up: on every node that may carry it, behind whatever was sent, a release is
     /// written on each connection that may still execute an acquire of it, and on the current one.
     pub fn release(&mut self, token: Token, announce: bool, now: Tick) {
+        self.give_up(token, &Request::Release { token, announce }, now);
+    }
+
+    /// Gives `token` up in the same way, and leaves `value` in its place for `rest`.
+    pub fn finish(&mut self, token: Token, value: String, rest: Duration, now: Tick) {
+        self.give_up(token, &Request::Finish { token, value, rest }, now);
+    }
+
+    fn give_up(&mut self, token: Token, request: &Request, now: Tick) {
         for link in &mut self.nodes {
             let Some(carried) = link.carried.iter_mut().find(|c| c.token == token) else {
                 continue;
@@ -311,7 +322,6 @@ impl Links {
             if carried.release.is_some() {
                 continue;
             }
-            let request = Request::Release { token, announce };
             carried.release = Some(request.clone());
             for conn in &mut link.aside {
                 if conn.may_set(token) {
@@ -319,9 +329,9 @@ impl Links {
                 }
             }
             match &mut link.current {
-                Some(conn) => push(conn, request, now, &mut self.actions),
+                Some(conn) => push(conn, request.clone(), now, &mut self.actions),
                 // A new connection writes the releases of what was given up first of all.
-                None => link.connect(self.timing.ttl, now, &mut self.actions),
+                None => link.connect(now, &mut self.actions),
             }
         }
     }
@@ -495,12 +505,12 @@ impl Links {
         })
     }
 
-    /// The nodes that may carry a token of ours although all were given up, with the time from
-    /// which on they keep it for at most a ttl.
+    /// The nodes that may carry a token of ours although all were given up, with the time until
+    /// which they keep it at the most.
     pub fn untold(&self) -> Vec<(NodeIndex, Tick)> {
         let still = |link: &Link| {
             let carried = link.carried.iter().filter(|c| c.evidence != Evidence::Asked);
-            carried.map(|c| c.kept_from).max().map(|from| (link.node, from))
+            carried.map(|c| c.kept_until).max().map(|until| (link.node, until))
         };
         self.nodes.iter().filter_map(still).collect()
     }
@@ -515,7 +525,7 @@ pub fn refusal(why: Unfit) -> Refusal {
 fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
     let ask = Ask::of(&request);
     conn.sets |= ask.sets().is_some();
-    conn.unanswered.push_back(Sent { ask, at: now });
+    conn.unanswered.push_back(Sent { ask, at: now, keeps: request.keeps() });
     actions.push(Action::Send(conn.id, request));
 }
 
@@ -531,11 +541,11 @@ impl Link {
     }
 
     /// Opens a connection where there is none; releases of what was given up go first.
-    fn connect(&mut self, ttl: Duration, now: Tick, actions: &mut Vec<Action>) {
+    fn connect(&mut self, now: Tick, actions: &mut Vec<Action>) {
         if self.current.is_some() {
             return;
         }
-        self.carried.retain(|c| c.release.is_none() || now < c.kept_from.after(ttl));
+        self.carried.retain(|c| c.release.is_none() || now < c.kept_until);
         let id = ConnId { node: self.node, serial: self.serial };
         self.serial += 1;
         actions.push(Action::Open(id));
@@ -561,9 +571,10 @@ impl Link {
             | Request::AcquireCounted { token, .. }
             | Request::Heal { token, .. }
             | Request::Extend { token, .. } => {
+                let kept_until = now.after(request.keeps());
                 match self.carried.iter_mut().find(|carried| carried.token == token) {
                     Some(carried) => {
-                        carried.kept_from = now;
+                        carried.kept_until = carried.kept_until.max(kept_until);
                         carried.again = true;
                     }
                     None => self.carried.push(Carried {
@@ -571,11 +582,12 @@ impl Link {
                         evidence: Evidence::Asked,
                         release: None,
                         again: false,
-                        kept_from: now,
+                        kept_until,
                     }),
                 }
             }
             Request::Release { .. }
+            | Request::Finish { .. }
             | Request::Seal { .. }
             | Request::Subscribe
             | Request::Attend
@@ -615,8 +627,9 @@ impl Link {
                 self.carried[place].evidence == Evidence::Asked
             }
             (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
-                self.carried[place].evidence = Evidence::Confirmed;
-                self.carried[place].kept_from = now;
+                let carried = &mut self.carried[place];
+                carried.evidence = Evidence::Confirmed;
+                carried.kept_until = carried.kept_until.max(now.after(sent.keeps));
                 false
             }
             // A refused acquire may have set one of several keys.
@@ -644,7 +657,7 @@ impl Link {
                 && c.evidence == Evidence::Asked
             {
                 c.evidence = Evidence::Unsure;
-                c.kept_from = now;
+                c.kept_until = c.kept_until.max(now.after(sent.keeps));
             }
         }
     }
