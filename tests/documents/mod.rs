@@ -2,6 +2,7 @@
 //! generates them anew and fails when they differ. `REDLOCK_REWRITE=1 cargo test documents` writes
 //! them.
 
+mod completion;
 mod pages;
 
 use std::{env, fs, path::Path, process::Command};
