@@ -15,6 +15,7 @@ mod interview;
 mod key;
 mod lease;
 mod link;
+mod machine;
 mod pace;
 mod query;
 mod random;
@@ -38,6 +39,7 @@ pub use interview::{Answer, Interview, Round, Testimony};
 pub use key::{Key, KeyError};
 pub use lease::{Lease, quorum};
 pub use link::Links;
+pub use machine::Machine;
 pub use query::{Datum, Query};
 pub use request::{
     ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    Action, ConnId, Contract, Denial, Event, Fencing, Holder, LinkEvent, NodeIndex, NodeView, Note,
-    Patience, Reply, Strategy, Timing, Token, Verdict,
+    Action, ConnId, Contract, Denial, Event, Fencing, Holder, LinkEvent, Machine, NodeIndex,
+    NodeView, Note, Patience, Reply, Strategy, Timing, Token, Verdict,
     attempt::{Attempt, Desk, Outcome},
     guard::Guard,
     hold::{Finding, Hold},
@@ -32,7 +32,7 @@ enum Phase {
 }
 
 /// The state of one lock. Every method takes the present time and leaves actions in the queue that
-/// [`Session::actions`] empties.
+/// [`Machine::actions`] empties.
 pub struct Session {
     nodes: usize,
     holder: Holder,
@@ -75,15 +75,17 @@ impl Session {
             rumours: Rumours::default(),
         }
     }
+}
 
-    /// Starts to acquire.
-    pub fn start(&mut self, now: Tick) {
+impl Machine for Session {
+    type Event = Event;
+
+    fn start(&mut self, now: Tick) {
         self.started = now;
         self.attempt(now);
     }
 
-    /// Something happened on a connection.
-    pub fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
         if let Some(heard) = self.links.handle(conn, event, now) {
             self.hear(heard, now);
         }
@@ -92,43 +94,23 @@ impl Session {
         self.step(now);
     }
 
-    /// Time passed; to be called when [`Session::deadline`] is reached (later is harmless), after
-    /// everything that has happened on the connections was handled.
-    pub fn wake(&mut self, now: Tick) {
+    fn wake(&mut self, now: Tick) {
         for heard in self.links.overdue(now) {
             self.hear(heard, now);
         }
         self.step(now);
     }
 
-    fn step(&mut self, now: Tick) {
-        match &mut self.phase {
-            Phase::Idle | Phase::Over => {}
-            Phase::Trying(_) => self.step_attempt(now),
-            Phase::Waiting(_) => self.step_wait(now),
-            Phase::Holding(hold) => {
-                let findings = hold.step(&mut self.links, &self.timing, now);
-                self.report(findings);
-            }
-            Phase::Settling { until } => {
-                if now >= *until || !self.links.awaits_release() {
-                    self.settled(now);
-                }
-            }
-        }
-    }
-
-    /// This process was stopped for a while: the lock is extended at once, whenever it was due.
-    pub fn resume(&mut self, now: Tick) {
+    /// The lock is extended at once, whenever it was due.
+    fn resume(&mut self, now: Tick) {
         if let Phase::Holding(hold) = &mut self.phase {
             hold.hurry(now);
         }
         self.wake(now);
     }
 
-    /// The owner wants to end it: gives the attempt up, or releases the lock. Ends in
-    /// [`Event::Settled`].
-    pub fn stop(&mut self, now: Tick) {
+    /// Gives the attempt up, or releases the lock.
+    fn stop(&mut self, now: Tick) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle | Phase::Waiting(_) => self.settle(now),
             Phase::Trying(attempt) => {
@@ -147,9 +129,8 @@ impl Session {
         }
     }
 
-    /// The owner wants to end it and to leave the lock where it is; without one it is as
-    /// [`Session::stop`].
-    pub fn keep(&mut self, now: Tick) {
+    /// Without the lock it is as [`Session::stop`].
+    fn keep(&mut self, now: Tick) {
         if matches!(self.phase, Phase::Holding(_)) {
             self.phase = Phase::Over;
             self.tell(Event::Settled { untold: Vec::new(), at_most: Duration::ZERO });
@@ -158,8 +139,7 @@ impl Session {
         }
     }
 
-    /// When [`Session::wake`] is due.
-    pub fn deadline(&self) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         let phase = match &self.phase {
             Phase::Idle | Phase::Over => return None,
             Phase::Trying(attempt) => attempt.deadline(&self.timing),
@@ -174,9 +154,31 @@ impl Session {
         phase.into_iter().chain(patience).chain(self.links.deadline()).min()
     }
 
-    /// Takes the actions that have gathered, in order.
-    pub fn actions(&mut self) -> Vec<Action> {
+    fn actions(&mut self) -> Vec<Action> {
         std::mem::take(self.links.actions())
+    }
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+}
+
+impl Session {
+    fn step(&mut self, now: Tick) {
+        match &mut self.phase {
+            Phase::Idle | Phase::Over => {}
+            Phase::Trying(_) => self.step_attempt(now),
+            Phase::Waiting(_) => self.step_wait(now),
+            Phase::Holding(hold) => {
+                let findings = hold.step(&mut self.links, &self.timing, now);
+                self.report(findings);
+            }
+            Phase::Settling { until } => {
+                if now >= *until || !self.links.awaits_release() {
+                    self.settled(now);
+                }
+            }
+        }
     }
 
     fn tell(&mut self, event: Event) {
