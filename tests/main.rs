@@ -26,6 +26,7 @@ mod interop;
 mod min_hold;
 mod premises;
 mod recipes;
+mod report;
 mod sandbox;
 mod scripts;
 mod sim;

@@ -3,12 +3,14 @@
 
 mod nodes;
 mod plan;
+mod report;
 mod run;
 mod scripts;
 
 use std::fmt;
 
 pub use plan::{Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
+pub use report::{ReportTo, Reporting};
 pub use run::{RunSettings, format};
 pub use scripts::{
     AcquireSettings, By, DoctorSettings, ExtendSettings, ReleaseSettings, StatusSettings, Target,

@@ -165,7 +165,8 @@ impl Voice {
     fn level(&self, notice: &Notice) -> Level {
         match notice {
             Notice::Note(Note::Waiting(_) | Note::Outage(_) | Note::Recovered) => Level::Progress,
-            Notice::Note(Note::ExtensionFailed { .. } | Note::Unfit { .. }) => Level::Warning,
+            Notice::Note(Note::ExtensionFailed { .. } | Note::Unfit { .. })
+            | Notice::NotReported { .. } => Level::Warning,
             Notice::Note(Note::Extended { .. })
             | Notice::Cancelled { .. }
             | Notice::EndingLeftover { .. } => Level::Detail,
