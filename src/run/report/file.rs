@@ -20,10 +20,7 @@ use rustix::{
     time::Timespec,
 };
 
-use crate::{
-    clock::{BootClock, Clock as _},
-    run::start::words,
-};
+use crate::clock::{BootClock, Clock as _};
 
 /// How long a full pipe, or another run that writes about its lock, is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,14 +41,14 @@ pub fn append(to: impl AsFd, text: &str) -> anyhow::Result<()> {
             Ok(0) => anyhow::bail!("nobody reads it"),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(plain(error.into())),
+            Err(error) => return Err(error.into()),
         }
         // A pipe with room takes a part of this size without blocking.
         let part = rest.get(..4096).unwrap_or(rest);
         match rustix::io::write(&to, part) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-            Err(error) => return Err(plain(error.into())),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -68,7 +65,7 @@ pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         Place::Special => {
             let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
             let file = OpenOptions::new().append(true).custom_flags(flags).open(path);
-            append(file.map_err(plain).with_context(|| named("cannot open", path))?, text)
+            append(file.with_context(|| named("cannot open", path))?, text)
         }
     }
 }
@@ -87,7 +84,7 @@ pub fn update(path: &Path, make: impl FnOnce(&str) -> String) -> anyhow::Result<
     let old = match fs::read(&path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(plain(error)).with_context(|| named("cannot read", &path)),
+        Err(error) => return Err(error).with_context(|| named("cannot read", &path)),
     };
     swap(&path, &make(&old))
 }
@@ -102,13 +99,13 @@ enum Place {
 fn place(path: &Path) -> anyhow::Result<Place> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => {
-            let own = fs::canonicalize(path).map_err(plain);
+            let own = fs::canonicalize(path);
             Ok(Place::File(own.with_context(|| named("cannot resolve", path))?))
         }
         Ok(meta) if meta.is_dir() => anyhow::bail!("{} is a directory", path.display()),
         Ok(_) => Ok(Place::Special),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::File(path.to_owned())),
-        Err(error) => Err(plain(error)).with_context(|| named("cannot look at", path)),
+        Err(error) => Err(error).with_context(|| named("cannot look at", path)),
     }
 }
 
@@ -124,10 +121,9 @@ fn swap(path: &Path, text: &str) -> anyhow::Result<()> {
     let beside = path.with_file_name(beside);
     // With the usual rights, as the umask cuts them.
     let file = OpenOptions::new().write(true).create_new(true).open(&beside);
-    let mut file =
-        file.map_err(plain).with_context(|| named("cannot write into", directory(path)))?;
+    let mut file = file.with_context(|| named("cannot write into", directory(path)))?;
     let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, path));
-    written.map_err(plain).with_context(|| named("cannot write", path)).inspect_err(|_| {
+    written.with_context(|| named("cannot write", path)).inspect_err(|_| {
         let _ = fs::remove_file(&beside);
     })
 }
@@ -141,7 +137,7 @@ fn directory(path: &Path) -> &Path {
 
 /// Waits until nobody else updates a file in `directory`; others do while what is returned lives.
 fn lock(directory: &Path) -> anyhow::Result<OwnedFd> {
-    let open = File::open(directory).map_err(plain);
+    let open = File::open(directory);
     let open = OwnedFd::from(open.with_context(|| named("cannot open", directory))?);
     let until = BootClock.now().after(PATIENCE);
     loop {
@@ -152,7 +148,7 @@ fn lock(directory: &Path) -> anyhow::Result<OwnedFd> {
                 anyhow::bail!("{} is locked by somebody else", directory.display())
             }
             Err(error) => {
-                return Err(plain(error.into())).with_context(|| named("cannot lock", directory));
+                return Err(error).with_context(|| named("cannot lock", directory));
             }
         }
     }
@@ -160,9 +156,4 @@ fn lock(directory: &Path) -> anyhow::Result<OwnedFd> {
 
 fn named(what: &str, path: &Path) -> String {
     format!("{what} {}", path.display())
-}
-
-/// The system's words without its number.
-fn plain(error: io::Error) -> anyhow::Error {
-    anyhow::anyhow!(words(&error))
 }

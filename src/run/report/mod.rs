@@ -8,7 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::machine::{Fate, Figures};
+use super::{
+    machine::{Fate, Figures},
+    start::chain,
+};
 use crate::{
     exit::{Code, Exit},
     settings::{ReportTo, Reporting, RunPlan},
@@ -90,8 +93,7 @@ fn millis(duration: Duration) -> u64 {
 pub(super) fn write(plan: &RunPlan, figures: &Figures, say: &mut dyn Say) {
     let Some(about) = &plan.report else { return };
     if let Err(error) = put(about, figures) {
-        let error = format!("{error:#}").replace('\n', " ");
-        say.say(Notice::NotReported { error });
+        say.say(Notice::NotReported { error: chain(&error) });
     }
 }
 

@@ -1,4 +1,4 @@
-//! The report in the text format that Prometheus's node_exporter reads from files (`*.prom`): what
+//! The report in the text format that Prometheus's `node_exporter` reads from files (`*.prom`): what
 //! the last runs of each lock were like. Others may write about other locks into the same file.
 
 use std::{
