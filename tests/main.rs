@@ -9,6 +9,7 @@
 
 mod acquire;
 mod bad_input;
+mod cancel;
 mod child;
 mod conventions;
 mod cron;
