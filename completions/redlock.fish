@@ -68,6 +68,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l report -d 'Write what became of the run, as one JSON object, when it is over' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
 sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l log-format -d 'How our own lines look: text, or one JSON object a line' -r -f -a "text\t''

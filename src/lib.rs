@@ -50,7 +50,7 @@ use crate::{
     exit::{Code, Exit},
     protocol::{Adoption, Session},
     settings::{
-        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, Reporting, RunSettings,
         SettingsError, StatusSettings,
     },
     ui::Voice,
@@ -77,8 +77,18 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn run_under_lock(args: RunArgs) -> Exit {
     let format = settings::format(&args);
+    let refuse = |SettingsError { code, text }| {
+        ui::exit(format, code.number(), &text);
+        code.into()
+    };
+    let report = match Reporting::read(&args) {
+        Ok(report) => report,
+        Err(error) => return refuse(error),
+    };
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone, warnings }) => {
+        Ok(RunSettings { fleet, keys, contract, adopted, mut plan, subject, tone, warnings }) => {
+            let list = (contract.nodes, contract.holder.fleet.clone());
+            plan.report = report.map(|report| Reporting { fleet: Some(list), ..report });
             let connect = |events| {
                 let nodes = match adopted {
                     None => node::start(fleet, Session::new(contract), &keys, events)?,
@@ -95,9 +105,11 @@ fn run_under_lock(args: RunArgs) -> Exit {
             voice.warn(&warnings);
             run::run(&plan, connect, &mut voice)
         }
-        Err(SettingsError { code, text }) => {
-            ui::exit(format, code.number(), &text);
-            code.into()
+        Err(error) => {
+            if let Some(report) = &report {
+                run::report_refusal(report, error.code);
+            }
+            refuse(error)
         }
     }
 }

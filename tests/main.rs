@@ -9,6 +9,7 @@
 
 mod acquire;
 mod bad_input;
+mod cancel;
 mod child;
 mod config;
 mod conventions;
@@ -27,6 +28,7 @@ mod interop;
 mod min_hold;
 mod premises;
 mod recipes;
+mod report;
 mod sandbox;
 mod scripts;
 mod sim;

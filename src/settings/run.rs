@@ -98,7 +98,7 @@ impl RunSettings {
             (false, false) => Hush::No,
         };
         let (verbosity, format) = (args.verbose, format(&args));
-        let plan = plan(args, facts, timing);
+        let plan = plan(args, facts, timing, patience);
         let terminal = ui::is_terminal();
         let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
         Ok(Self {
@@ -260,7 +260,7 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
-fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
+fn plan(args: RunArgs, facts: Facts, timing: Timing, patience: Patience) -> RunPlan {
     let child = args.child;
     RunPlan {
         command: args.command,
@@ -292,6 +292,11 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         } else {
             ParentDeath::Ignore
         },
+        wait: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
+        report: None,
         conflict: if args.skip {
             Conflict::Skip
         } else {
