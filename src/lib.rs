@@ -48,9 +48,9 @@ use crate::{
         SandboxArgs, StatusArgs,
     },
     exit::{Code, Exit},
-    protocol::{Adoption, Session},
+    protocol::{Adoption, Contract, Session},
     settings::{
-        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, Root, RunSettings,
         SettingsError, StatusSettings,
     },
     ui::Voice,
@@ -78,14 +78,18 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn run_under_lock(args: RunArgs) -> Exit {
     let format = settings::format(&args);
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone }) => {
+        Ok(RunSettings { fleet, keys, contract, root, plan, subject, tone }) => {
             let connect = |events| {
-                let nodes = match adopted {
-                    None => node::start(fleet, Session::new(contract), &keys, events)?,
-                    Some(token) => {
-                        let adoption =
-                            Adoption::new(fleet.len(), token, contract.holder, contract.timing);
-                        node::start(fleet, adoption, &keys, events)?
+                let Contract { nodes, timing, .. } = contract;
+                let nodes = match root {
+                    Root::Own => node::start(fleet, Session::new(contract), &keys, events)?,
+                    Root::Adopted(token) => {
+                        let lock = Adoption::of_token(nodes, token, contract.holder, timing);
+                        node::start(fleet, lock, &keys, events)?
+                    }
+                    Root::Inherited(token, others) => {
+                        let lock = Adoption::of_kin(nodes, token, others, timing);
+                        node::start(fleet, lock, &keys, events)?
                     }
                 };
                 nodes.begin();

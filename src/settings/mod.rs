@@ -1,6 +1,7 @@
 //! What the command line, the environment and (later) the configuration mean. Every cross-check
 //! happens here, once; nobody below asks what the user typed.
 
+mod around;
 mod nodes;
 mod plan;
 mod run;
@@ -8,8 +9,9 @@ mod scripts;
 
 use std::fmt;
 
+pub use around::HELD;
 pub use plan::{Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
-pub use run::{RunSettings, format};
+pub use run::{Root, RunSettings, format};
 pub use scripts::{
     AcquireSettings, By, DoctorSettings, ExtendSettings, ReleaseSettings, StatusSettings, Target,
 };
