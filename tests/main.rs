@@ -23,6 +23,7 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod keys;
 mod nested;
 mod premises;
 mod recipes;
