@@ -24,6 +24,7 @@ mod hold;
 mod house;
 mod interop;
 mod keys;
+mod min_hold;
 mod nested;
 mod premises;
 mod recipes;

@@ -147,9 +147,15 @@ fn reentrant_needs_a_run_around_it_and_never_waits() {
         .shell("true")
         .fails(79, "no run around this one holds 'k' (any more)")
         .check();
-    for option in
-        [&["-n"][..], &["-w", "1s"], &["--skip"], &["-E", "3"], &["--token", DEAD], &["--fence"]]
-    {
+    for option in [
+        &["-n"][..],
+        &["-w", "1s"],
+        &["--skip"],
+        &["-E", "3"],
+        &["--token", DEAD],
+        &["--fence"],
+        &["--min-hold", "1s"],
+    ] {
         line().args(option).shell("true").fails(64, "*--reentrant*").check();
     }
 }
