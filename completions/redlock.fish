@@ -73,6 +73,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l strategy -d 'How
 sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l log-format -d 'How our own lines look: text, or one JSON object a line' -r -f -a "text\t''
 json\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l reentrant -d 'Run the command under the lock of a run around this one'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -l nonblock -d 'One true verdict now: run, or exit 75'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l skip -d 'For cron: when it is held, exit 0 without a byte of output'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l die-with-parent -d 'Treat the death of our parent as TERM, then KILL after --kill-after'

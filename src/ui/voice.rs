@@ -292,6 +292,7 @@ mod tests {
     fn voice(tone: Tone) -> Voice {
         let subject = Subject {
             key: "K".into(),
+            keys: vec!["K".into()],
             nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
             patience: "waiting without limit (-n, -w D)".into(),
             limit: None,
