@@ -11,7 +11,8 @@ use rustix::{
 };
 
 use super::{
-    connection::{Remains, Voice},
+    connection::Remains,
+    pipeline::Voice,
     socket,
 };
 use crate::clock::{BootClock, Clock as _, Tick};

@@ -14,6 +14,7 @@ mod endpoint_error;
 mod event_loop;
 mod fleet;
 mod introduction;
+mod pipeline;
 mod preamble;
 mod resolver;
 mod socket;
