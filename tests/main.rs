@@ -31,5 +31,6 @@ mod sim;
 mod status;
 mod stress;
 mod supervision;
+mod tls;
 mod tokens;
 mod waiting;

@@ -128,7 +128,7 @@ pub struct NodeArgs {
     /// The Redis masters, comma separated; repeatable [env: REDLOCK_NODES].
     ///
     /// Forms: host, host:port, redis://[user[:password]@]host[:port][/db],
-    /// unix:///path/to.sock[?db=N]; IPv6 addresses in brackets. An odd number, 1 to 15; every host
+    /// rediss://... (TLS), unix:///path/to.sock[?db=N]; IPv6 addresses in brackets. An odd number, 1 to 15; every host
     /// must use the same list. Its order means nothing.
     #[arg(long, value_name = "URL[,URL...]", env = "REDLOCK_NODES", hide_env = true)]
     pub nodes: Vec<OsString>,
@@ -137,6 +137,33 @@ pub struct NodeArgs {
     /// The password comes from the environment variable REDLOCK_PASSWORD.
     #[arg(long, value_name = "NAME", env = "REDLOCK_USERNAME", hide_env = true)]
     pub username: Option<String>,
+    /// Trust these CAs for rediss:// nodes, instead of the system's (PEM) [env: REDLOCK_TLS_CA].
+    ///
+    /// The system's are found as OpenSSL finds them; SSL_CERT_FILE and SSL_CERT_DIR name others.
+    /// A node whose certificate is wrong is as one that is down: it does not vote, the message says
+    /// why, and too many of them are exit 69.
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_CA", hide_env = true)]
+    pub tls_ca: Option<OsString>,
+    /// Our own certificate, for nodes that ask for one (PEM, with --tls-key)
+    /// [env: REDLOCK_TLS_CERT].
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_CERT", hide_env = true)]
+    pub tls_cert: Option<OsString>,
+    /// The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY].
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_KEY", hide_env = true)]
+    pub tls_key: Option<OsString>,
+    /// The name that the nodes' certificates carry, where it is not the one in the list
+    /// [env: REDLOCK_TLS_SERVER_NAME].
+    ///
+    /// For nodes that are listed by address, or by a short name. It holds for every rediss:// node.
+    #[arg(long, value_name = "NAME", env = "REDLOCK_TLS_SERVER_NAME", hide_env = true)]
+    pub tls_server_name: Option<String>,
+    /// Do not check the nodes' certificates at all; said on standard error at every use.
+    ///
+    /// For finding out what is wrong, on a network that you trust: whoever stands between here and
+    /// the nodes can read the password and answer in their place. The warning is written even
+    /// where a run that works says nothing (cron), and no variable switches this on.
+    #[arg(long)]
+    pub tls_insecure: bool,
     /// Put this before every key [env: REDLOCK_PREFIX].
     ///
     /// Without it the Redis key is the given key, so that the lock is shared with other Redlock

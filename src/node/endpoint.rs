@@ -11,7 +11,10 @@ use std::{
 
 use redis::{ConnectionAddr, IntoConnectionInfo as _};
 
-use super::endpoint_error::{EndpointError, Problem, masked};
+use super::{
+    endpoint_error::{EndpointError, Problem, masked},
+    tls::{Peer, TlsClient},
+};
 
 /// A node: everything that is needed to connect to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +23,7 @@ pub struct Endpoint {
     transport: Transport,
     db: u32,
     credentials: Option<Credentials>,
+    peer: Option<Peer>,
 }
 
 /// Where a node listens.
@@ -125,6 +129,7 @@ impl Endpoint {
                 username: settings.username().map(str::to_owned),
                 password: password.to_owned(),
             }),
+            peer: None,
         })
     }
 
@@ -159,6 +164,7 @@ impl Endpoint {
             transport: Transport::Plain,
             db: db.unwrap_or(0),
             credentials: None,
+            peer: None,
         })
     }
 
@@ -180,6 +186,20 @@ impl Endpoint {
     /// What to authenticate with.
     pub const fn credentials(&self) -> Option<&Credentials> {
         self.credentials.as_ref()
+    }
+
+    /// With whom TLS is spoken, once that is known.
+    pub const fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// The same node, reached by `client` where it wants TLS.
+    pub fn secured(mut self, client: &TlsClient) -> Result<Self, EndpointError> {
+        if self.transport == Transport::Tls {
+            let unnamed = |_| EndpointError::Unnamed { node: self.to_string() };
+            self.peer = Some(client.peer(&self.address).map_err(unnamed)?);
+        }
+        Ok(self)
     }
 
     /// The same node, with `defaults` when it has no credentials of its own.

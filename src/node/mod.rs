@@ -18,6 +18,8 @@ mod pipeline;
 mod preamble;
 mod resolver;
 mod socket;
+mod stream;
+mod tls;
 mod wire;
 
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use driver::Driver;
 pub use endpoint::{Address, Credentials, Endpoint, Transport};
 pub use endpoint_error::{EndpointError, Problem, masked};
 pub use fleet::Fleet;
+pub use tls::{Identity, Roots, TlsClient, TlsError, Trust};
 
 use crate::{protocol::Key, wake};
 use event_loop::{Command, EventLoop};

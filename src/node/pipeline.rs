@@ -92,6 +92,10 @@ impl Pipeline {
         wire: &Wire,
         mut tell: impl FnMut(LinkEvent),
     ) -> Result<(), Trouble> {
+        // An alert of TLS, which is no beginning of any answer.
+        if self.voice == Voice::Silent && bytes.first() == Some(&0x15) {
+            return Err(Trouble::SpeaksTls);
+        }
         let Self { expected, dialect, refusal, server, voice, secret, decoder } = self;
         let secret = secret.as_deref();
         let mut answers = Answers { expected, dialect, refusal, server, voice, secret };

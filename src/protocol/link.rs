@@ -14,7 +14,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
-    Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
+    Request, Server, Timing, TlsTrouble, Token, Trouble, Unfit, server::unfit,
 };
 use crate::clock::Tick;
 
@@ -142,6 +142,8 @@ pub enum Heard {
 struct Conn {
     id: ConnId,
     opened: Tick,
+    /// Connected, and TLS is under way.
+    securing: bool,
     ready: Option<Tick>,
     unanswered: VecDeque<Sent>,
     /// The oldest unanswered request is overdue, and that was said.
@@ -331,10 +333,15 @@ impl Links {
     pub fn handle(&mut self, id: ConnId, event: LinkEvent, now: Tick) -> Option<Heard> {
         let link = self.nodes.get_mut(id.node.get())?;
         match event {
+            LinkEvent::Securing => {
+                link.conn(id)?.securing = true;
+                None
+            }
             LinkEvent::Ready => {
                 link.conn(id)?.ready = Some(now);
                 None
             }
+            LinkEvent::Secured { .. } => None,
             LinkEvent::Introduced(introduction) => {
                 link.current.as_ref().filter(|conn| conn.id == id)?;
                 link.told = Some((id, introduction, now));
@@ -419,7 +426,11 @@ impl Links {
                 heard.push(Heard::Broken { node, trouble: Trouble::Silent, opened });
             } else {
                 self.actions.push(Action::Close(conn.id));
-                let trouble = Trouble::ConnectTimeout;
+                let trouble = if conn.securing {
+                    Trouble::Tls(TlsTrouble::Unanswered)
+                } else {
+                    Trouble::ConnectTimeout
+                };
                 if let Some(conn) = link.current.take() {
                     link.part_with(&conn, now);
                 }
@@ -542,6 +553,7 @@ impl Link {
         let mut conn = Conn {
             id,
             opened: now,
+            securing: false,
             ready: None,
             unanswered: VecDeque::new(),
             silent: false,

@@ -5,6 +5,7 @@ mod nodes;
 mod plan;
 mod run;
 mod scripts;
+mod tls;
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use std::{env, ffi::OsString};
 
-use super::{Credentials, SettingsError};
+use super::{Credentials, SettingsError, tls::TlsSettings};
 use crate::{
     cli::NodeArgs,
     node::{self, Endpoint, Fleet},
@@ -21,6 +21,7 @@ pub struct Nodes {
     pub prefix: String,
     /// The list as it was given, credentials and all.
     raw: String,
+    tls: TlsSettings,
 }
 
 impl Nodes {
@@ -49,8 +50,14 @@ impl Nodes {
                 fleet.len()
             )));
         }
+        let tls = TlsSettings::of(args);
+        let fleet = if fleet.wants_tls() {
+            fleet.secured(&tls.client()?).map_err(SettingsError::config)?
+        } else {
+            fleet
+        };
         let prefix = args.prefix.clone().unwrap_or_default();
-        Ok(Self { fleet, prefix, raw })
+        Ok(Self { fleet, prefix, raw, tls })
     }
 
     /// How a command that runs under the lock reaches the nodes itself.
@@ -60,7 +67,12 @@ impl Nodes {
             Credentials::Hide => self.names().join(","),
         };
         let prefix = Some(&self.prefix).filter(|prefix| !prefix.is_empty());
-        vec![("REDLOCK_NODES", Some(nodes.into())), ("REDLOCK_PREFIX", prefix.map(OsString::from))]
+        let mut reach = vec![
+            ("REDLOCK_NODES", Some(nodes.into())),
+            ("REDLOCK_PREFIX", prefix.map(OsString::from)),
+        ];
+        reach.extend(self.tls.reach());
+        reach
     }
 
     /// The nodes as they are written, without credentials, in canonical order.

@@ -308,7 +308,9 @@ impl Brain for Naive {
             return;
         }
         match event {
-            LinkEvent::Ready
+            LinkEvent::Securing
+            | LinkEvent::Secured { .. }
+            | LinkEvent::Ready
             | LinkEvent::Introduced(_)
             | LinkEvent::Released { .. }
             | LinkEvent::Called(_) => {}

@@ -1,0 +1,1 @@
+//! Texts that make a client, and texts that do not.
