@@ -109,8 +109,9 @@ pub enum Command {
     /// Findings: nodes that cannot be reached or refuse locks, replicas, members of a cluster,
     /// Sentinels, the same server twice, shared replication histories, missing rights (with the
     /// ACL rule), eviction, no persistence while the restart guard is off, young nodes, clocks
-    /// that differ or run differently, slow answers, old versions, an even list, a single node,
-    /// all nodes on this machine, locks taken with another list.
+    /// that differ or run differently, certificates that end within 14 days or are not checked,
+    /// ports that speak TLS or do not, slow answers, old versions, an even list, a single node, all
+    /// nodes on this machine, locks taken with another list.
     Doctor(DoctorArgs),
     /// Start throw-away Redis masters on this machine, for trying out and for tests.
     ///

@@ -4,10 +4,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime},
 };
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use redlock::commands::sandbox::{
     launcher::{Launcher, Port},
     servers::Server,
@@ -33,7 +34,13 @@ pub const DAY: Duration = Duration::from_secs(86_400);
 
 impl Authority {
     pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(1);
+        Self::named(&format!("test CA {}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let place = scratch();
@@ -65,6 +72,8 @@ impl Authority {
     pub fn issue_as(&self, names: &[&str], adjust: impl FnOnce(&mut CertificateParams)) -> Issued {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
+        // One that is named as its CA would be taken for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "test");
         adjust(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();

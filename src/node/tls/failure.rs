@@ -25,7 +25,8 @@ fn certificate(bad: &Bad) -> TlsTrouble {
     match bad {
         Bad::ExpiredContext { not_after, .. } => TlsTrouble::Expired(not_after.as_secs()),
         Bad::NotValidYetContext { not_before, .. } => TlsTrouble::NotYetValid(not_before.as_secs()),
-        Bad::UnknownIssuer => TlsTrouble::UnknownAuthority,
+        // The signature is not that of the CA of this name: that CA has been made anew.
+        Bad::UnknownIssuer | Bad::BadSignature => TlsTrouble::UnknownAuthority,
         Bad::NotValidForNameContext { expected, presented } => TlsTrouble::WrongName {
             wanted: match expected {
                 ServerName::IpAddress(address) => std::net::IpAddr::from(*address).to_string(),
