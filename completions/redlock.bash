@@ -61,7 +61,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --json --fence --token-file --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --nodes --username --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --strategy --quiet --verbose --help"
+            opts="-k -t -n -w -E -q -v -h --key --ttl --json --fence --token-file --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --strategy --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -119,22 +119,6 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --tls-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-server-name)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --prefix)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -167,7 +151,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__doctor)
-            opts="-h --json --strict --wait --nodes --username --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-h --json --strict --wait --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -182,22 +166,6 @@ _redlock() {
                     return 0
                     ;;
                 --username)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-server-name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -225,7 +193,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__extend)
-            opts="-k -t -h --key --token --ttl --json --nodes --username --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-k -t -h --key --token --ttl --json --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -259,22 +227,6 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --tls-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-server-name)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --prefix)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -299,7 +251,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__release)
-            opts="-k -h --key --token --force --yes --nodes --username --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-k -h --key --token --force --yes --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -322,22 +274,6 @@ _redlock() {
                     return 0
                     ;;
                 --username)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-server-name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -365,7 +301,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --token --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --username --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --strategy --quiet --verbose --log-format --help"
+            opts="-k -t -n -w -E -q -v -h --key --ttl --token --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --min-hold --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --strategy --quiet --verbose --log-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -415,6 +351,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --min-hold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-runtime)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -452,22 +392,6 @@ _redlock() {
                     return 0
                     ;;
                 --username)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-server-name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -525,7 +449,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__status)
-            opts="-k -h --key --json --watch --exit-code --all --nodes --username --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-k -h --key --json --watch --exit-code --all --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -548,22 +472,6 @@ _redlock() {
                     return 0
                     ;;
                 --username)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --tls-server-name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

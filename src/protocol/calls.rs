@@ -38,8 +38,8 @@ pub enum Told {
 #[derive(Debug)]
 struct Line {
     opened: Option<Tick>,
-    /// Connected, and TLS is under way.
-    securing: bool,
+    /// What it means when it is not ready in time.
+    late: Trouble,
     ready: Option<Tick>,
     last: Tick,
     asked: VecDeque<Tick>,
@@ -70,7 +70,7 @@ impl Calls {
     pub fn new(nodes: usize, timing: Timing) -> Self {
         let line = || Line {
             opened: None,
-            securing: false,
+            late: Trouble::ConnectTimeout,
             ready: None,
             last: Tick::default(),
             asked: VecDeque::new(),
@@ -127,7 +127,7 @@ impl Calls {
         }
         match event {
             LinkEvent::Securing => {
-                line.securing = true;
+                line.late = Trouble::Tls(TlsTrouble::Unanswered);
                 None
             }
             LinkEvent::Ready => {
@@ -160,8 +160,7 @@ impl Calls {
                 self.deeds.push_back(Deed::Close(id(node)));
                 let trouble = match line.ready {
                     Some(_) => Trouble::Silent,
-                    None if line.securing => Trouble::Tls(TlsTrouble::Unanswered),
-                    None => Trouble::ConnectTimeout,
+                    None => line.late.clone(),
                 };
                 told.push(Told::Failed(node, trouble));
             }

@@ -62,9 +62,8 @@ impl Session {
         match self.take_in() {
             Ok(Taken::Something | Taken::Nothing) if !self.tls.is_handshaking() => Ok(Shaken::Done),
             Ok(Taken::Something | Taken::Nothing) => Ok(Shaken::UnderWay),
-            Ok(Taken::End) => Err(TlsTrouble::HungUp),
             Err(Trouble::Tls(trouble)) => Err(trouble),
-            Err(_) => Err(TlsTrouble::HungUp),
+            Ok(Taken::End) | Err(_) => Err(TlsTrouble::HungUp),
         }
     }
 
