@@ -115,8 +115,8 @@ impl Endpoint {
         if url.fragment().is_some() {
             return Err(Problem::Fragment);
         }
-        if let Some((name, _)) = url.query_pairs().next() {
-            return Err(Problem::Parameter(name.into_owned()));
+        if let Some((name, value)) = url.query_pairs().next() {
+            return Err(parameter(&name, &value));
         }
         let has_password = url.password().is_some_and(|password| !password.is_empty());
         // The redis crate would send no AUTH at all for these.
@@ -156,7 +156,7 @@ impl Endpoint {
         let mut db = None;
         for (name, value) in url.query_pairs() {
             if name != "db" || db.is_some() {
-                return Err(Problem::Parameter(name.into_owned()));
+                return Err(parameter(&name, &value));
             }
             db = Some(number(&value)?);
         }
@@ -236,6 +236,12 @@ impl Endpoint {
             _ => self.to_string(),
         }
     }
+}
+
+/// A parameter that means nothing here, by its name; what has no value is no name, but something
+/// that went astray.
+fn parameter(name: &str, value: &str) -> Problem {
+    Problem::Parameter(if value.is_empty() { "***" } else { name }.to_owned())
 }
 
 /// Everything but letters, digits and `plain` as `%XX`.

@@ -120,7 +120,10 @@ impl Config {
         let mut config = Self::default();
         for (key, value) in entries {
             let name: &str = key.get_ref();
-            let place = format!("{path}:{}: {name}", line(key.span()));
+            // What has to be quoted is no key of ours; it may be a URL in a wrong place.
+            let is_bare = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+            let shown = if is_bare { name } else { "a key in quotes" };
+            let place = format!("{path}:{}: {shown}", line(key.span()));
             let found = Found { place, value: value.get_ref() };
             match name {
                 "nodes" => config.nodes = Some(found.list()?),
@@ -294,6 +297,7 @@ mod tests {
             ("prefix = 's3cret\n", "/c.toml:1: no TOML: "),
             ("prefix = 'a'\n\nprefix = 's3cret'", "/c.toml:3: no TOML: duplicate key"),
             ("allow-even-nodes = s3cret", "/c.toml:1: no TOML: "),
+            ("'redis://:s3cret@a' = 1", "/c.toml:1: a key in quotes: unknown key"),
             ("prefix = 's3cret' s3cret", "/c.toml:1: no TOML: "),
         ] {
             let error = parse(text).unwrap_err();

@@ -101,6 +101,7 @@ fn unknown_parameters_are_refused_by_name() {
         ("redis://db1/1?timeout=3", "timeout"),
         ("db1?protocol=resp3", "protocol"),
         ("unix:///s?pass=pw", "pass"),
+        ("redis://db1?pw", "***"),
         ("unix:///s?db=1&db=2", "db"),
     ] {
         assert_eq!(problem(text), Problem::Parameter(name.into()), "{text}");
