@@ -79,7 +79,7 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn run_under_lock(args: RunArgs) -> Exit {
     let format = settings::format(&args);
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone }) => {
+        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone, warnings }) => {
             warn(&fleet, format);
             let connect = |events| {
                 let nodes = match adopted {
@@ -93,7 +93,9 @@ fn run_under_lock(args: RunArgs) -> Exit {
                 nodes.begin();
                 Ok(nodes)
             };
-            run::run(&plan, connect, &mut Voice::new(subject, tone))
+            let mut voice = Voice::new(subject, tone);
+            voice.warn(&warnings);
+            run::run(&plan, connect, &mut voice)
         }
         Err(SettingsError { code, text }) => {
             ui::exit(format, code.number(), &text);

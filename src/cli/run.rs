@@ -142,7 +142,7 @@ pub struct ChildArgs {
     /// Treat the death of our parent as TERM, then KILL after --kill-after.
     ///
     /// For CI runners that kill only the step's shell [env: REDLOCK_DIE_WITH_PARENT=1].
-    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
     pub die_with_parent: bool,
     /// KILL a command that is stopped for so long [default: 10 x ttl].
     #[arg(long, value_name = "D", value_parser = duration::parse)]

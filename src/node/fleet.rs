@@ -32,7 +32,7 @@ impl Fleet {
         let mut nodes = Vec::new();
         for item in items {
             let node = Endpoint::parse(item)?;
-            nodes.push(node.or_credentials(defaults));
+            nodes.push(node.or_credentials(defaults)?);
         }
         let mut seen: HashMap<&Address, &Endpoint> = HashMap::new();
         for node in &nodes {

@@ -12,19 +12,16 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    nodes::Nodes,
+    config::Entry, nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
-    cli::{
-        GroupArg, GuardArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg,
-        WaitArgs,
-    },
+    cli::{GroupArg, LeftoverArg, LogFormatArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
     duration::show,
     node::Fleet,
     protocol::{
-        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, RestartGuard,
-        Strategy, Timing, Token, Ttl,
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
+        TimingError, Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
@@ -48,6 +45,8 @@ pub struct RunSettings {
     pub subject: Subject,
     /// How much is said.
     pub tone: Tone,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
 }
 
 impl RunSettings {
@@ -55,10 +54,10 @@ impl RunSettings {
     pub fn read(args: RunArgs) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
-        let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
+        let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
             Some(hold) => {
-                let hold = MinHold::new(hold, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+                let hold = MinHold::new(hold, max_ttl(&nodes)).map_err(SettingsError::config)?;
                 timing.keeping(hold)
             }
             None => timing,
@@ -89,7 +88,7 @@ impl RunSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: guard(&args.nodes, &timing),
+            guard: guard(&nodes, &timing),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let hush = match (args.skip, args.quiet) {
@@ -101,7 +100,16 @@ impl RunSettings {
         let plan = plan(args, facts, timing);
         let terminal = ui::is_terminal();
         let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
-        Ok(Self { fleet: nodes.fleet, keys, contract, adopted, plan, subject, tone })
+        Ok(Self {
+            fleet: nodes.fleet,
+            keys,
+            contract,
+            adopted,
+            plan,
+            subject,
+            tone,
+            warnings: nodes.warnings,
+        })
     }
 }
 
@@ -143,9 +151,18 @@ pub(super) fn strategy(arg: StrategyArg) -> Strategy {
     }
 }
 
+/// The longest ttl that is accepted.
+fn max_ttl(nodes: &Nodes) -> Duration {
+    nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value)
+}
+
+/// Time-outs where no ttl is given are those of the default ttl.
+const USUAL_TTL: Duration = Duration::from_secs(30);
+
+/// The durations of a lock with this ttl; of a usual one where none is given.
 pub(super) fn timing(
-    ttl: Duration,
-    nodes: &NodeArgs,
+    ttl: Option<Duration>,
+    nodes: &Nodes,
     grace: Option<Duration>,
     margin: Option<Duration>,
 ) -> Result<Timing, SettingsError> {
@@ -162,7 +179,14 @@ pub(super) fn timing(
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let ttl = Ttl::new(ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+    let limit = nodes.max_ttl.as_ref().filter(|_| ttl.is_some());
+    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
+    let ttl = Ttl::new(ttl.unwrap_or(USUAL_TTL), max).map_err(|error| match limit {
+        Some(Entry { place, .. }) if matches!(error, TimingError::TooLong { .. }) => {
+            SettingsError::config(format!("{error} ({place})"))
+        }
+        _ => SettingsError::config(error),
+    })?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
@@ -170,14 +194,13 @@ pub(super) fn fencing(wanted: bool) -> Fencing {
     if wanted { Fencing::On } else { Fencing::Off }
 }
 
-pub(super) fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
-    let rule = match args.restart_guard {
-        None | Some(GuardArg::Auto) => RestartGuard::Auto,
-        Some(GuardArg::Strict) => RestartGuard::Strict,
-        Some(GuardArg::Off) => RestartGuard::Off,
-        Some(GuardArg::For(age)) => RestartGuard::For(age),
-    };
-    GuardTerms { rule, own: timing.longest(), max_ttl: Ttl::DEFAULT_MAX }
+pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
+    let limit = nodes.max_ttl.as_ref().map(|entry| entry.value);
+    GuardTerms {
+        rule: nodes.restart_guard,
+        own: timing.longest().max(limit.unwrap_or_default()),
+        max_ttl: limit.unwrap_or(Ttl::DEFAULT_MAX),
+    }
 }
 
 pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {

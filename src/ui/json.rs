@@ -78,6 +78,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::Note(Note::Unfit { .. }) => "unfit-node",
         Notice::Note(Note::Extended { .. }) => "extended",
         Notice::Note(Note::ExtensionFailed { .. }) => "extension-failed",
+        Notice::Warning(_) => "warning",
         Notice::Cancelled { .. } => "cancelled",
         Notice::Ending { .. } => "ending",
         Notice::RanOut => "ran-out",

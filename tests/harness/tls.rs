@@ -4,7 +4,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -15,6 +18,15 @@ use redlock::commands::sandbox::{
 };
 
 use super::{Redlock, scratch};
+
+/// Whether the servers here can speak TLS: some are built without.
+pub fn is_spoken() -> bool {
+    static SPOKEN: OnceLock<bool> = OnceLock::new();
+    *SPOKEN.get_or_init(|| {
+        let launcher = Launcher::new().unwrap();
+        Server::start(&launcher, ["--tls-port", "0"]).is_ok()
+    })
+}
 
 /// A CA, with a directory for what it issues.
 pub struct Authority {

@@ -10,6 +10,7 @@ use crate::harness::{
 
 #[test]
 fn own_ca_and_the_systems_are_trusted_and_nobody_else() {
+    needs_tls!();
     let authority = Authority::new();
     let server = authority.server(&authority.issue(&["127.0.0.1"]), &[]);
     works(server.url(), |run| run.trusting(&authority.ca()));
@@ -34,6 +35,7 @@ fn own_ca_and_the_systems_are_trusted_and_nobody_else() {
 
 #[test]
 fn certificate_for_another_name_is_refused_until_that_name_is_said() {
+    needs_tls!();
     let authority = Authority::new();
     let server = authority.server(&authority.issue(&["db.example", "10.0.0.1"]), &[]);
     let trusting = |run: Redlock| run.trusting(&authority.ca());
@@ -59,6 +61,7 @@ fn certificate_for_another_name_is_refused_until_that_name_is_said() {
 
 #[test]
 fn certificate_out_of_its_time_is_refused_with_the_time() {
+    needs_tls!();
     let authority = Authority::new();
     let trusting = |run: Redlock| run.trusting(&authority.ca());
     let expired = authority.issue_as(&["127.0.0.1"], |params| {
@@ -83,6 +86,7 @@ fn certificate_out_of_its_time_is_refused_with_the_time() {
 
 #[test]
 fn certificate_of_a_ca_is_no_servers() {
+    needs_tls!();
     let authority = Authority::new();
     let own = authority.issue_as(&["127.0.0.1"], |params| {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -94,6 +98,7 @@ fn certificate_of_a_ca_is_no_servers() {
 
 #[test]
 fn node_that_asks_who_we_are_gets_our_certificate() {
+    needs_tls!();
     let (authority, other) = (Authority::new(), Authority::new());
     for version in ["TLSv1.3", "TLSv1.2"] {
         let issued = authority.issue(&["127.0.0.1"]);
@@ -122,6 +127,7 @@ fn node_that_asks_who_we_are_gets_our_certificate() {
 
 #[test]
 fn insecure_takes_everybody_and_says_so_every_time() {
+    needs_tls!();
     let authority = Authority::new();
     let bad = authority.issue_as(&["db.example"], |p| p.not_after = date_time_ymd(2023, 11, 14));
     let server = authority.server(&bad, &[]);

@@ -27,6 +27,7 @@ fn finding<'a>(report: &'a Value, check: &str) -> &'a Value {
 
 #[test]
 fn certificate_that_ends_within_a_fortnight_is_a_warning() {
+    needs_tls!();
     let authority = Authority::new();
     let servers = [
         authority.server(&authority.issue_until(&["127.0.0.1"], DAY * 20), &[]),
@@ -45,6 +46,7 @@ fn certificate_that_ends_within_a_fortnight_is_a_warning() {
 
 #[test]
 fn insecure_is_a_finding_and_lets_ended_certificates_be_seen() {
+    needs_tls!();
     let authority = Authority::new();
     let old = authority.issue_as(&["127.0.0.1"], |p| p.not_after = date_time_ymd(2023, 11, 14));
     let server = authority.server(&old, &[]);
@@ -59,6 +61,7 @@ fn insecure_is_a_finding_and_lets_ended_certificates_be_seen() {
 
 #[test]
 fn ports_that_speak_the_other_language_are_findings_with_the_line_that_mends_them() {
+    needs_tls!();
     let authority = Authority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let (plain, secure) = (fleet(1), authority.server(&issued, &[]));
@@ -83,6 +86,7 @@ fn ports_that_speak_the_other_language_are_findings_with_the_line_that_mends_the
 
 #[test]
 fn status_and_doctor_say_what_a_run_says() {
+    needs_tls!();
     let (authority, other) = (Authority::new(), Authority::new());
     let server = authority.server(&authority.issue(&["127.0.0.1"]), &[]);
     let words = "its certificate comes from a CA that is not trusted here";

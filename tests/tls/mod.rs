@@ -1,5 +1,14 @@
 //! `rediss://`: real servers, real certificates, good and bad ones.
 
+/// Ends a test where the servers cannot speak TLS.
+macro_rules! needs_tls {
+    () => {
+        if !$crate::harness::tls::is_spoken() {
+            $crate::skip!("this server was built without TLS");
+        }
+    };
+}
+
 mod certificates;
 mod doctor;
 mod ports;

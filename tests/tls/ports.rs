@@ -34,6 +34,7 @@ fn impostor(says: &'static [u8]) -> (String, u16) {
 
 #[test]
 fn plain_port_that_is_spoken_to_in_tls_is_named_as_one() {
+    needs_tls!();
     // What a real one answers depends on whether there is the end of a line in what we say.
     let servers = fleet(1);
     let real = format!("rediss://{}", servers.servers()[0].address());
@@ -49,6 +50,7 @@ fn plain_port_that_is_spoken_to_in_tls_is_named_as_one() {
 
 #[test]
 fn tls_port_that_is_spoken_to_in_the_clear_is_named_as_one() {
+    needs_tls!();
     let authority = Authority::new();
     let server = authority.server(&authority.issue(&["127.0.0.1"]), &[]);
     let clear = server.url().replace("rediss:", "redis:");
@@ -61,6 +63,7 @@ fn tls_port_that_is_spoken_to_in_the_clear_is_named_as_one() {
 
 #[test]
 fn handshake_that_is_never_answered_costs_the_connect_timeout_and_no_more() {
+    needs_tls!();
     let authority = Authority::new();
     let good = authority.fleet(2);
     let (silent, _) = impostor(b"");
@@ -78,6 +81,7 @@ fn handshake_that_is_never_answered_costs_the_connect_timeout_and_no_more() {
 
 #[test]
 fn node_whose_handshake_drips_is_understood_or_given_up_in_time() {
+    needs_tls!();
     let authority = Authority::new();
     let server = authority.server(&authority.issue(&["127.0.0.1"]), &[]);
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into());
@@ -104,6 +108,7 @@ fn node_whose_handshake_drips_is_understood_or_given_up_in_time() {
 
 #[test]
 fn slow_handshake_has_a_time_of_its_own() {
+    needs_tls!();
     // samcook/RedLock.net#95: a time-out of 100 ms for everything was too short for TLS.
     let authority = Authority::new();
     let server = authority.server(&authority.issue(&["127.0.0.1"]), &[]);
@@ -115,6 +120,7 @@ fn slow_handshake_has_a_time_of_its_own() {
 
 #[test]
 fn plain_and_tls_nodes_stand_in_one_list() {
+    needs_tls!();
     let authority = Authority::new();
     let plain = fleet(1);
     let secure: Vec<TlsServer> = authority.fleet(2);

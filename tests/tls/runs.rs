@@ -32,6 +32,7 @@ fn holding(servers: &[TlsServer]) -> usize {
 
 #[test]
 fn lock_is_extended_over_tls_and_comes_back_to_a_node_that_restarted() {
+    needs_tls!();
     let authority = Authority::new();
     let mut servers = authority.fleet(3);
     let place = scratch();
@@ -56,6 +57,7 @@ fn lock_is_extended_over_tls_and_comes_back_to_a_node_that_restarted() {
 
 #[test]
 fn release_is_heard_by_a_waiter_over_tls() {
+    needs_tls!();
     let authority = Authority::new();
     let servers = authority.fleet(3);
     let listeners = |server: &TlsServer| match server.server.client().command(&[
@@ -83,6 +85,7 @@ fn release_is_heard_by_a_waiter_over_tls() {
 
 #[test]
 fn stopped_node_gets_the_release_behind_what_it_has_not_read() {
+    needs_tls!();
     let authority = Authority::new();
     let servers = authority.fleet(3);
     let place = scratch();
@@ -104,6 +107,7 @@ fn stopped_node_gets_the_release_behind_what_it_has_not_read() {
 
 #[test]
 fn handshake_and_first_requests_are_one_flight() {
+    needs_tls!();
     let authority = Authority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let server = authority.server(&issued, &["--tls-protocols", "TLSv1.3"]);
