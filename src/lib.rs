@@ -51,7 +51,7 @@ use crate::{
     node::{Fleet, Trust},
     protocol::{Adoption, Session},
     settings::{
-        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, Reporting, RunSettings,
         SettingsError, StatusSettings,
     },
     ui::{Format, Voice},
@@ -78,9 +78,19 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn run_under_lock(args: RunArgs) -> Exit {
     let format = settings::format(&args);
+    let refuse = |SettingsError { code, text }| {
+        ui::exit(format, code.number(), &text);
+        code.into()
+    };
+    let report = match Reporting::read(&args) {
+        Ok(report) => report,
+        Err(error) => return refuse(error),
+    };
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone, warnings }) => {
+        Ok(RunSettings { fleet, keys, contract, adopted, mut plan, subject, tone, warnings }) => {
             warn(&fleet, format);
+            let list = (contract.nodes, contract.holder.fleet.clone());
+            plan.report = report.map(|report| Reporting { fleet: Some(list), ..report });
             let connect = |events| {
                 let nodes = match adopted {
                     None => node::start(fleet, Session::new(contract), &keys, events)?,
@@ -97,9 +107,11 @@ fn run_under_lock(args: RunArgs) -> Exit {
             voice.warn(&warnings);
             run::run(&plan, connect, &mut voice)
         }
-        Err(SettingsError { code, text }) => {
-            ui::exit(format, code.number(), &text);
-            code.into()
+        Err(error) => {
+            if let Some(report) = &report {
+                run::report_refusal(report, error.code);
+            }
+            refuse(error)
         }
     }
 }

@@ -9,7 +9,9 @@
 
 mod acquire;
 mod bad_input;
+mod cancel;
 mod child;
+mod clocks;
 mod config;
 mod conventions;
 mod cron;
@@ -28,6 +30,7 @@ mod min_hold;
 mod premises;
 mod reach;
 mod recipes;
+mod report;
 mod sandbox;
 mod scripts;
 mod secrets;

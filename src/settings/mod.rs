@@ -6,6 +6,7 @@ mod file;
 mod nodes;
 mod password;
 mod plan;
+mod report;
 mod run;
 mod scripts;
 mod tls;
@@ -15,6 +16,7 @@ use std::{fmt, io};
 
 pub use nodes::Source;
 pub use plan::{Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
+pub use report::{ReportTo, Reporting};
 pub use run::{RunSettings, format};
 pub use scripts::{
     AcquireSettings, By, DoctorSettings, ExtendSettings, ReleaseSettings, StatusSettings, Target,

@@ -57,7 +57,8 @@ impl RunSettings {
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
             Some(hold) => {
-                let hold = MinHold::new(hold, max_ttl(&nodes)).map_err(SettingsError::config)?;
+                let longest = nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
+                let hold = MinHold::new(hold, longest).map_err(SettingsError::config)?;
                 timing.keeping(hold)
             }
             None => timing,
@@ -97,7 +98,7 @@ impl RunSettings {
             (false, false) => Hush::No,
         };
         let (verbosity, format) = (args.verbose, format(&args));
-        let plan = plan(args, facts, timing);
+        let plan = plan(args, facts, timing, patience);
         let terminal = ui::is_terminal();
         let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
         Ok(Self {
@@ -149,11 +150,6 @@ pub(super) fn strategy(arg: StrategyArg) -> Strategy {
         StrategyArg::Concurrent => Strategy::Concurrent,
         StrategyArg::Sequential => Strategy::Sequential,
     }
-}
-
-/// The longest ttl that is accepted.
-fn max_ttl(nodes: &Nodes) -> Duration {
-    nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value)
 }
 
 /// Time-outs where no ttl is given are those of the default ttl.
@@ -264,7 +260,7 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
-fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
+fn plan(args: RunArgs, facts: Facts, timing: Timing, patience: Patience) -> RunPlan {
     let child = args.child;
     RunPlan {
         command: args.command,
@@ -296,6 +292,11 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         } else {
             ParentDeath::Ignore
         },
+        wait: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
+        report: None,
         conflict: if args.skip {
             Conflict::Skip
         } else {

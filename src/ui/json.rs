@@ -93,6 +93,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::NodesGone => "nodes-gone",
         Notice::Untold { .. } => "untold",
         Notice::NotReleased { .. } => "not-released",
+        Notice::NotReported { .. } => "not-reported",
         Notice::Exit { .. } => "exit",
     }
 }

@@ -169,6 +169,7 @@ impl Voice {
         match notice {
             Notice::Note(Note::Waiting(_) | Note::Outage(_) | Note::Recovered) => Level::Progress,
             Notice::Note(Note::ExtensionFailed { .. } | Note::Unfit { .. })
+            | Notice::NotReported { .. }
             | Notice::Warning(_) => Level::Warning,
             Notice::Note(Note::Extended { .. })
             | Notice::Cancelled { .. }

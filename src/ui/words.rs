@@ -129,6 +129,7 @@ impl Subject {
                 "'{key}' could not be given back in time and may stay locked for up to {}",
                 show(*at_most)
             ),
+            Notice::NotReported { error } => format!("the report was not written: {error}"),
             Notice::Exit { code, reason } => format!("exit {code}: {}", self.reason(reason, now)),
         }
     }
