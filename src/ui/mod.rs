@@ -8,6 +8,7 @@ mod json;
 mod live;
 pub mod mend;
 mod notice;
+mod secure;
 mod table;
 mod voice;
 mod words;
@@ -26,6 +27,14 @@ pub fn exit(format: Format, code: u8, reason: &str) {
     match format {
         Format::Text => exit_line(code, reason),
         Format::Json => object(&json::exit(code, reason, std::time::SystemTime::now())),
+    }
+}
+
+/// A warning that is always said, whatever was asked for.
+pub fn warning(format: Format, text: &str) {
+    match format {
+        Format::Text => line(&format!("warning: {text}")),
+        Format::Json => object(&json::warning(text, std::time::SystemTime::now())),
     }
 }
 
