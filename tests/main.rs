@@ -24,6 +24,7 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod label;
 mod min_hold;
 mod premises;
 mod recipes;

@@ -228,7 +228,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }
