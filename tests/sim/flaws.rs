@@ -170,16 +170,14 @@ impl Twisted {
 
     fn change(&mut self, request: Request) -> Request {
         match (self.twist, request) {
-            (Twist::UndoAnnounced, Request::Release { token, .. }) => {
+            (Twist::UndoAnnounced, Request::Release { token, .. })
+            | (Twist::NotKept, Request::Finish { token, .. }) => {
                 Request::Release { token, announce: true }
             }
             (Twist::SameToken, Request::Acquire { token, value, ttl }) => {
                 let first = *self.token.get_or_insert(token);
                 let value = value.replace(&token.to_string(), &first.to_string());
                 Request::Acquire { token: first, value, ttl }
-            }
-            (Twist::NotKept, Request::Finish { token, .. }) => {
-                Request::Release { token, announce: true }
             }
             (Twist::KeptAtTheEndOnly, Request::Extend { token, ttl }) => {
                 Request::Extend { token, ttl: ttl.min(self.ttl) }

@@ -58,7 +58,8 @@ impl World<'_> {
         };
         let others = self.actors.iter().enumerate().filter(|(other, _)| *other != actor);
         let until = others.filter_map(|(other, a)| Some((other, keeps(a)?)));
-        let kept = until.filter(|(_, until)| *until > self.now + MS).last();
+        let kept = until.max_by_key(|(_, until)| *until);
+        let kept = kept.filter(|(_, until)| *until > self.now + MS);
         let calm = self.plan.faults.is_empty() && self.plan.net.spikes == 0;
         if let (Some((other, until)), true) = (kept, calm) {
             let early = (until - self.now) / MS;
