@@ -7,6 +7,7 @@
 )]
 
 pub mod belt;
+mod descriptor;
 mod die;
 mod guardian;
 mod inherited;
@@ -16,6 +17,7 @@ mod sys;
 mod terminal;
 mod tree;
 
+pub use descriptor::take_descriptor;
 pub use die::die_of;
 pub use guardian::{Guardian, RUN_VARIABLE};
 pub use inherited::Inherited;

@@ -9,6 +9,7 @@ use crate::duration;
 
 /// The options of `redlock run`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that can be given")]
 #[command(override_usage = "redlock run --key K [--ttl 30s] [options] [--] COMMAND [ARG]...")]
 pub struct RunArgs {
     /// The lock's name; repeatable: all or nothing.
@@ -30,6 +31,17 @@ pub struct RunArgs {
     /// releasing it.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
     pub token: Option<String>,
+    /// Run the command under the lock of a run around this one.
+    ///
+    /// That run must hold all the keys under one token, on a quorum of nodes (else 79), and keeps
+    /// looking after the lock; this one releases nothing. When the lock is lost, the command ends
+    /// with 79. Without a run around this one it is a usage error; for a script that is used both
+    /// ways: redlock run -k K ${REDLOCK_HELD:+--reentrant} ...
+    ///
+    /// Without this option a run that asks for a lock of a run around it is refused at once (78),
+    /// since it would wait for itself.
+    #[arg(long, conflicts_with_all = ["token", "no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
+    pub reentrant: bool,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -161,7 +173,7 @@ pub struct ChildArgs {
     /// Treat the death of our parent as TERM, then KILL after --kill-after.
     ///
     /// For CI runners that kill only the step's shell [env: REDLOCK_DIE_WITH_PARENT=1].
-    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
     pub die_with_parent: bool,
     /// KILL a command that is stopped for so long [default: 10 x ttl].
     #[arg(long, value_name = "D", value_parser = duration::parse)]

@@ -18,14 +18,14 @@ use super::{
     environment::environment,
     machine::{Action, Input, Machine, Rules},
     report,
-    start::{CHANGED, Kit, dismiss, words},
+    start::{CHANGED, Kit, dismiss},
 };
 use crate::{
     child::{self, Guardian, Launch, Left, Placement, Stat, TreeEvent},
     clock::{BootClock, Clock, Tick},
     exit::Exit,
     protocol::{Event, Token},
-    settings::RunPlan,
+    settings::{RunPlan, words},
     signal::{Placing, Received, Sender, Source},
     ui::{Notice, Process, Reason, Say},
 };

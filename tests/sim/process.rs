@@ -38,6 +38,7 @@ impl World<'_> {
                 own: timing.longest(),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
         a.brain = Some((self.maker)(contract));

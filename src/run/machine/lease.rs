@@ -154,8 +154,8 @@ impl Machine {
                 // Nobody really holds it, so nobody does the work.
                 (Conflict::Skip, _) => Code::Busy.number(),
             },
-            Verdict::Unfit => Code::Config.number(),
-            Verdict::NotOurs => Code::Lost.number(),
+            Verdict::Unfit | Verdict::Ourselves { .. } => Code::Config.number(),
+            Verdict::NotOurs | Verdict::NotInherited => Code::Lost.number(),
             Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
             Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => {
                 Code::Unavailable.number()

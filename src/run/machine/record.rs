@@ -58,8 +58,8 @@ impl Fate {
             Reason::Denied(denial) => match denial.verdict {
                 Verdict::Held if conflict == Conflict::Skip => Self::Skipped,
                 Verdict::Held | Verdict::Contended => limit.map_or(Self::Busy, |_| Self::TimedOut),
-                Verdict::Unfit => Self::Refused,
-                Verdict::NotOurs => Self::Lost,
+                Verdict::Unfit | Verdict::Ourselves { .. } => Self::Refused,
+                Verdict::NotOurs | Verdict::NotInherited => Self::Lost,
                 Verdict::Unavailable if denial.is_about_rights() => Self::Refused,
                 Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => Self::Unavailable,
             },
