@@ -68,11 +68,7 @@ impl RunSettings {
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
-            Some(hold) => {
-                let longest = nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-                let hold = MinHold::new(hold, longest).map_err(SettingsError::config)?;
-                timing.keeping(hold)
-            }
+            Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
             None => timing,
         };
         let patience = patience(&args.waiting, args.skip);
@@ -212,6 +208,16 @@ pub(super) fn timing(
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
+/// Nobody keeps a lock for longer than nodes may have to remember one.
+fn min_hold(hold: Duration, nodes: &Nodes) -> Result<MinHold, SettingsError> {
+    let limit = nodes.max_ttl.as_ref();
+    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
+    MinHold::new(hold, max).map_err(|error| {
+        let place = limit.map_or_else(String::new, |Entry { place, .. }| format!(" ({place})"));
+        SettingsError::config(format!("{error}{place}"))
+    })
+}
+
 pub(super) fn fencing(wanted: bool) -> Fencing {
     if wanted { Fencing::On } else { Fencing::Off }
 }
@@ -275,7 +281,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }
