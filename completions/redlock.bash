@@ -159,7 +159,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__doctor)
-            opts="-h --json --strict --wait --nodes --config --username --password-file --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-h --json --strict --wait --color --nodes --config --username --password-file --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -167,6 +167,10 @@ _redlock() {
             case "${prev}" in
                 --wait)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --nodes)
@@ -485,7 +489,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__status)
-            opts="-k -h --key --json --watch --exit-code --all --nodes --config --username --password-file --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-k -h --key --json --watch --exit-code --all --color --nodes --config --username --password-file --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -501,6 +505,10 @@ _redlock() {
                     ;;
                 --watch)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --nodes)

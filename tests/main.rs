@@ -10,6 +10,7 @@
 mod acquire;
 mod bad_input;
 mod child;
+mod color;
 mod config;
 mod conventions;
 mod cron;
