@@ -25,6 +25,7 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod min_hold;
 mod premises;
 mod reach;
 mod recipes;

@@ -20,7 +20,7 @@ use crate::{
     duration::show,
     node::Fleet,
     protocol::{
-        Contract, Fencing, GuardTerms, Holder, Key, Limits, Patience, Strategy, Timing,
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
         TimingError, Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
@@ -55,6 +55,14 @@ impl RunSettings {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
+        let timing = match args.min_hold {
+            Some(hold) => {
+                let longest = nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
+                let hold = MinHold::new(hold, longest).map_err(SettingsError::config)?;
+                timing.keeping(hold)
+            }
+            None => timing,
+        };
         let patience = patience(&args.waiting, args.skip);
         check_label(args.label.as_deref())?;
         let adopted = args.token.as_deref().map(token).transpose()?;
@@ -186,7 +194,7 @@ pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
     let limit = nodes.max_ttl.as_ref().map(|entry| entry.value);
     GuardTerms {
         rule: nodes.restart_guard,
-        own: timing.ttl.max(limit.unwrap_or_default()),
+        own: timing.longest().max(limit.unwrap_or_default()),
         max_ttl: limit.unwrap_or(Ttl::DEFAULT_MAX),
     }
 }

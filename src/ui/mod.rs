@@ -16,7 +16,7 @@ mod words;
 use std::{fmt::Display, os::fd::AsFd};
 
 pub use clean::clean;
-pub use denial::{Names, describe, trouble, troubles};
+pub use denial::{Names, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use paint::{Color, Hue, Palette};
 pub use table::Table;
