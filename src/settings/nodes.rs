@@ -18,7 +18,7 @@ use super::{
 use crate::{
     cli::{GuardArg, NodeArgs, Origin},
     node::{self, Endpoint, Fleet},
-    protocol::RestartGuard,
+    protocol::{RestartGuard, TimingError, Ttl},
 };
 
 /// The nodes and what goes for all of them, checked.
@@ -103,12 +103,12 @@ impl Nodes {
             )));
         }
         if fleet.iter().any(Endpoint::has_own_password) {
-            match (&source, &config.path) {
-                (Source::Flag, _) => warnings.push(Warning::PasswordInArgv),
-                (Source::File(path), _) if config.exposure == Exposure::Everybody => {
+            match &source {
+                Source::Flag => warnings.push(Warning::PasswordInArgv),
+                Source::File(path) if config.exposure == Exposure::Everybody => {
                     warnings.push(Warning::ConfigExposed(path.clone()));
                 }
-                _ => {}
+                Source::Variable | Source::File(_) => {}
             }
         }
         let guard = args.restart_guard.or(config.restart_guard.map(|entry| entry.value));
@@ -158,6 +158,21 @@ impl Nodes {
             ("REDLOCK_USERNAME", self.username.as_ref().map(OsString::from)),
             ("REDLOCK_PASSWORD_FILE", path(&self.password_file)),
         ]
+    }
+
+    /// No lock is longer.
+    pub fn longest(&self) -> Duration {
+        self.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value)
+    }
+
+    /// The error, with the place of a limit that was set.
+    pub fn refuse(&self, error: &TimingError) -> SettingsError {
+        match (&self.max_ttl, error) {
+            (Some(limit), TimingError::TooLong { .. } | TimingError::HeldTooLong { .. }) => {
+                SettingsError::config(format!("{error} ({})", limit.place))
+            }
+            _ => SettingsError::config(error),
+        }
     }
 
     /// The nodes as they are written, without credentials, in canonical order.

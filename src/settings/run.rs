@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    config::Entry, nodes::Nodes, warning::Warning,
+    nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
@@ -21,7 +21,7 @@ use crate::{
     node::Fleet,
     protocol::{
         Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
-        TimingError, Token, Ttl,
+        Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
@@ -57,8 +57,8 @@ impl RunSettings {
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
             Some(hold) => {
-                let longest = nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-                let hold = MinHold::new(hold, longest).map_err(SettingsError::config)?;
+                let hold =
+                    MinHold::new(hold, nodes.longest()).map_err(|error| nodes.refuse(&error))?;
                 timing.keeping(hold)
             }
             None => timing,
@@ -175,14 +175,12 @@ pub(super) fn timing(
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let limit = nodes.max_ttl.as_ref().filter(|_| ttl.is_some());
-    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-    let ttl = Ttl::new(ttl.unwrap_or(USUAL_TTL), max).map_err(|error| match limit {
-        Some(Entry { place, .. }) if matches!(error, TimingError::TooLong { .. }) => {
-            SettingsError::config(format!("{error} ({place})"))
-        }
-        _ => SettingsError::config(error),
-    })?;
+    let ttl = match ttl {
+        Some(ttl) => Ttl::new(ttl, nodes.longest()),
+        // Nobody asked for it: no limit is for it.
+        None => Ttl::new(USUAL_TTL, Ttl::DEFAULT_MAX),
+    };
+    let ttl = ttl.map_err(|error| nodes.refuse(&error))?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
@@ -195,7 +193,7 @@ pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
     GuardTerms {
         rule: nodes.restart_guard,
         own: timing.longest().max(limit.unwrap_or_default()),
-        max_ttl: limit.unwrap_or(Ttl::DEFAULT_MAX),
+        max_ttl: nodes.longest(),
     }
 }
 

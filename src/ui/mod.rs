@@ -45,7 +45,7 @@ pub fn line(text: &str) {
 pub fn warn(warnings: &[impl Display]) {
     if is_terminal() {
         for warning in warnings {
-            line(&warning.to_string());
+            line(&format!("warning: {warning}"));
         }
     }
 }
