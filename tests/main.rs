@@ -9,6 +9,7 @@
 
 mod acquire;
 mod bad_input;
+mod cancel;
 mod child;
 mod color;
 mod config;
@@ -25,10 +26,13 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod keys;
 mod min_hold;
+mod nested;
 mod premises;
 mod reach;
 mod recipes;
+mod report;
 mod sandbox;
 mod scripts;
 mod secrets;

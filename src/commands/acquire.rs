@@ -183,8 +183,8 @@ impl Taking<'_> {
 fn code(denial: &Denial, conflict: u8) -> u8 {
     match denial.verdict {
         Verdict::Held | Verdict::Contended => conflict,
-        Verdict::Unfit => Code::Config.number(),
-        Verdict::NotOurs => Code::Lost.number(),
+        Verdict::Unfit | Verdict::Ourselves { .. } => Code::Config.number(),
+        Verdict::NotOurs | Verdict::NotInherited => Code::Lost.number(),
         Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
         Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => Code::Unavailable.number(),
     }

@@ -1,20 +1,24 @@
 //! What the command line, the environment and the configuration file mean. Every cross-check
 //! happens here, once; nobody below asks what the user typed.
 
+mod around;
 mod config;
 mod file;
 mod nodes;
 mod password;
 mod plan;
+mod report;
 mod run;
 mod scripts;
 mod warning;
 
 use std::{fmt, io};
 
+pub use around::HELD;
 pub use nodes::Source;
 pub use plan::{Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan};
-pub use run::{RunSettings, format};
+pub use report::{ReportTo, Reporting};
+pub use run::{Root, RunSettings, format};
 pub use scripts::{
     AcquireSettings, By, DoctorSettings, ExtendSettings, ReleaseSettings, StatusSettings, Target,
 };

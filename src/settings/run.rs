@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    nodes::Nodes, warning::Warning,
+    around, nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
@@ -29,6 +29,18 @@ use crate::{
 /// The longest remark, in bytes.
 const LABEL_MAX: usize = 200;
 
+/// Where a run's lock comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// It is acquired, and released at the end.
+    Own,
+    /// `redlock acquire` took it under this token.
+    Adopted(Token),
+    /// A run around us holds it, under this token or one of the others, of which the last is tried
+    /// first.
+    Inherited(Token, Vec<Token>),
+}
+
 /// Everything about a run, checked.
 pub struct RunSettings {
     /// The nodes.
@@ -37,8 +49,8 @@ pub struct RunSettings {
     pub keys: Vec<Key>,
     /// What is to be had from the nodes.
     pub contract: Contract,
-    /// The token of a lock that is there already and is to be adopted.
-    pub adopted: Option<Token>,
+    /// Where the lock comes from.
+    pub root: Root,
     /// What is to happen with the command.
     pub plan: RunPlan,
     /// What it is about, for people.
@@ -65,7 +77,8 @@ impl RunSettings {
         };
         let patience = patience(&args.waiting, args.skip);
         check_label(args.label.as_deref())?;
-        let adopted = args.token.as_deref().map(token).transpose()?;
+        let kin = around::held();
+        let root = root(&args, &kin)?;
         let prog = args.command.first().and_then(|program| Path::new(program).file_name());
         let holder = Holder {
             every: Some(millis(timing.every)),
@@ -90,6 +103,7 @@ impl RunSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: guard(&nodes, &timing),
+            kin,
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let hush = match (args.skip, args.quiet) {
@@ -98,14 +112,14 @@ impl RunSettings {
             (false, false) => Hush::No,
         };
         let (verbosity, format) = (args.verbose, format(&args));
-        let plan = plan(args, facts, timing);
+        let plan = plan(args, facts, timing, patience);
         let terminal = ui::is_terminal();
         let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
         Ok(Self {
             fleet: nodes.fleet,
             keys,
             contract,
-            adopted,
+            root,
             plan,
             subject,
             tone,
@@ -129,6 +143,18 @@ pub(super) fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, Setting
     keys.sort();
     keys.dedup();
     Ok(keys)
+}
+
+fn root(args: &RunArgs, kin: &[Token]) -> Result<Root, SettingsError> {
+    match (&args.token, args.reentrant, kin) {
+        (Some(text), ..) => Ok(Root::Adopted(token(text)?)),
+        (None, false, _) => Ok(Root::Own),
+        (None, true, [others @ .., innermost]) => Ok(Root::Inherited(*innermost, others.to_vec())),
+        (None, true, []) => Err(SettingsError::usage(
+            "--reentrant: there is no run around this one (REDLOCK_HELD is empty); without it the \
+             lock is taken as usual",
+        )),
+    }
 }
 
 /// Reads a token as `acquire` prints it.
@@ -209,8 +235,10 @@ pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
 
 /// What it is about, for people.
 pub(super) fn subject(keys: &[Key], nodes: &Nodes, patience: Patience) -> Subject {
+    let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
     Subject {
-        key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
+        key: keys.join(", "),
+        keys,
         nodes: nodes.names(),
         patience: promise(patience),
         limit: match patience {
@@ -258,7 +286,7 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
-fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
+fn plan(args: RunArgs, facts: Facts, timing: Timing, patience: Patience) -> RunPlan {
     let child = args.child;
     RunPlan {
         command: args.command,
@@ -290,6 +318,11 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         } else {
             ParentDeath::Ignore
         },
+        wait: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
+        report: None,
         conflict: if args.skip {
             Conflict::Skip
         } else {

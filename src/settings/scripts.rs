@@ -6,7 +6,7 @@ use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    SettingsError,
+    SettingsError, around,
     nodes::{Nodes, Source},
     run::{
         check_label, fencing, guard as run_guard, holder, keys, patience, strategy, subject,
@@ -128,6 +128,7 @@ impl AcquireSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: run_guard(&nodes, &timing),
+            kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         Ok(Self {

@@ -122,6 +122,11 @@ pub enum Notice {
         /// How long at most.
         at_most: Duration,
     },
+    /// `the report was not written: cannot create /x/y: permission denied`
+    NotReported {
+        /// What could not be done, and the system's words.
+        error: String,
+    },
     /// The one last line: `exit 75: ...reason...`. Comes exactly once, last of all, whenever the
     /// exit code is ours.
     Exit {

@@ -169,6 +169,7 @@ impl Voice {
         match notice {
             Notice::Note(Note::Waiting(_) | Note::Outage(_) | Note::Recovered) => Level::Progress,
             Notice::Note(Note::ExtensionFailed { .. } | Note::Unfit { .. })
+            | Notice::NotReported { .. }
             | Notice::Warning(_) => Level::Warning,
             Notice::Note(Note::Extended { .. })
             | Notice::Cancelled { .. }
@@ -291,6 +292,7 @@ mod tests {
     fn voice(tone: Tone) -> Voice {
         let subject = Subject {
             key: "K".into(),
+            keys: vec!["K".into()],
             nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
             patience: "waiting without limit (-n, -w D)".into(),
             limit: None,
