@@ -12,6 +12,7 @@ mod bad_input;
 mod cancel;
 mod child;
 mod clocks;
+mod color;
 mod config;
 mod conventions;
 mod cron;

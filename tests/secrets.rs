@@ -153,7 +153,7 @@ fn no_command_says_a_password_whether_it_works_is_wrong_or_nobody_is_there() {
             for words in COMMANDS {
                 let out = silent(place.redlock(way, words[0], &words[1..], nodes));
                 // It is what it was meant to be.
-                let refused = nodes == &wrong.nodes() && words[0] != "status";
+                let refused = nodes == wrong.nodes() && words[0] != "status";
                 let said = out.stderr.contains("WRONGPASS") || out.stdout.contains("WRONGPASS");
                 assert!(!refused || said || words.contains(&"--json"), "{way:?} {words:?}: {out}");
             }

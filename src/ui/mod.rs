@@ -8,6 +8,7 @@ mod json;
 mod live;
 pub mod mend;
 mod notice;
+mod paint;
 mod secure;
 mod table;
 mod voice;
@@ -18,6 +19,7 @@ use std::{fmt::Display, os::fd::AsFd};
 pub use clean::clean;
 pub use denial::{Names, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
+pub use paint::{Color, Hue, Palette};
 pub use table::Table;
 pub use voice::{Format, Hush, Tone, Voice};
 pub use words::Subject;
@@ -52,7 +54,7 @@ pub fn line(text: &str) {
 pub fn warn(warnings: &[impl Display]) {
     if is_terminal() {
         for warning in warnings {
-            line(&warning.to_string());
+            line(&format!("warning: {warning}"));
         }
     }
 }
