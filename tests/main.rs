@@ -25,6 +25,7 @@ mod hold;
 mod house;
 mod interop;
 mod loss;
+mod min_hold;
 mod premises;
 mod recipes;
 mod sandbox;

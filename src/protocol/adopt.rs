@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{
-    Action, ConnId, Denial, Event, Holder, Lease, LinkEvent, Links, NodeIndex, NodeView, Reply,
-    Request, Timing, Token, Verdict,
+    Action, ConnId, Denial, Event, Holder, Lease, LinkEvent, Links, Machine, NodeIndex, NodeView,
+    Reply, Request, Timing, Token, Verdict,
     hold::{Finding, Hold},
     lease::quorum,
     link::{Ask, Heard, Sent},
@@ -29,7 +29,7 @@ enum Phase {
     Over,
 }
 
-/// The state of an adopted lock. Used as [`super::Session`] is.
+/// The state of an adopted lock.
 #[derive(Debug)]
 pub struct Adoption {
     token: Token,
@@ -60,50 +60,42 @@ impl Adoption {
             lost: false,
         }
     }
+}
 
-    /// Starts to check the token.
-    pub fn start(&mut self, now: Tick) {
+impl Machine for Adoption {
+    type Event = Event;
+
+    /// The first extension checks the token.
+    fn start(&mut self, now: Tick) {
         self.started = now;
         self.phase = Phase::Checking;
         self.extend(now);
     }
 
-    fn extend(&mut self, now: Tick) {
-        for node in self.links.nodes() {
-            // A second one behind an unanswered one would tell nothing new.
-            if !self.links.owes(node, Ask::Extend(self.token)) {
-                let request = Request::Extend { token: self.token, ttl: self.timing.ttl };
-                self.links.ask(node, request, now);
-            }
-        }
-    }
-
-    /// Something happened on a connection.
-    pub fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
         if let Some(heard) = self.links.handle(conn, event, now) {
             self.hear(heard, now);
         }
         self.step(now);
     }
 
-    /// Time passed.
-    pub fn wake(&mut self, now: Tick) {
+    fn wake(&mut self, now: Tick) {
         for heard in self.links.overdue(now) {
             self.hear(heard, now);
         }
         self.step(now);
     }
 
-    /// This process was stopped for a while: extends at once.
-    pub fn resume(&mut self, now: Tick) {
+    /// Extends at once.
+    fn resume(&mut self, now: Tick) {
         if let Phase::Holding(hold) = &mut self.phase {
             hold.hurry(now);
         }
         self.wake(now);
     }
 
-    /// The owner is done: leaves a full ttl behind.
-    pub fn stop(&mut self, now: Tick) {
+    /// Leaves a full ttl behind.
+    fn stop(&mut self, now: Tick) {
         match std::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Holding(_) if !self.lost => {
                 self.extend(now);
@@ -117,8 +109,7 @@ impl Adoption {
         }
     }
 
-    /// When [`Adoption::wake`] is due.
-    pub fn deadline(&self) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         let phase = match &self.phase {
             Phase::Idle | Phase::Over => return None,
             Phase::Checking => None,
@@ -128,9 +119,24 @@ impl Adoption {
         phase.into_iter().chain(self.links.deadline()).min()
     }
 
-    /// Takes the actions that have gathered, in order.
-    pub fn actions(&mut self) -> Vec<Action> {
+    fn actions(&mut self) -> Vec<Action> {
         std::mem::take(self.links.actions())
+    }
+
+    fn is_last(event: &Event) -> bool {
+        matches!(event, Event::Settled { .. })
+    }
+}
+
+impl Adoption {
+    fn extend(&mut self, now: Tick) {
+        for node in self.links.nodes() {
+            // A second one behind an unanswered one would tell nothing new.
+            if !self.links.owes(node, Ask::Extend(self.token)) {
+                let request = Request::Extend { token: self.token, ttl: self.timing.ttl };
+                self.links.ask(node, request, now);
+            }
+        }
     }
 
     fn tell(&mut self, event: Event) {

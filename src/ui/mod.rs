@@ -24,7 +24,7 @@ use rustix::{
 };
 
 pub use clean::clean;
-pub use denial::{Names, describe, trouble, troubles};
+pub use denial::{Names, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use table::Table;
 pub use voice::{Format, Hush, Tone, Voice};

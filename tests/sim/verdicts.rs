@@ -8,8 +8,8 @@ use redlock::{
     clock::Tick,
     protocol::{
         Action, ConnId, Contract, Event, Fencing, GuardTerms, Holder, Introduction, LinkEvent,
-        Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard, Session,
-        Strategy, Token, Ttl, Verdict,
+        Machine, Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard,
+        Session, Strategy, Token, Ttl, Verdict,
     },
 };
 
