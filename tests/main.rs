@@ -9,7 +9,9 @@
 
 mod acquire;
 mod bad_input;
+mod cancel;
 mod child;
+mod config;
 mod conventions;
 mod cron;
 mod deploy;
@@ -24,10 +26,13 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod keys;
 mod loss;
 mod min_hold;
+mod nested;
 mod premises;
 mod recipes;
+mod report;
 mod sandbox;
 mod scripts;
 mod sim;

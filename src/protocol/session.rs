@@ -58,7 +58,7 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, random } =
+        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, kin, random } =
             contract;
         Self {
             nodes,
@@ -70,7 +70,7 @@ impl Session {
             guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
-            views: Views::new(nodes),
+            views: Views::new(nodes, kin),
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
@@ -381,7 +381,7 @@ impl Session {
         let waited = now.since(self.started);
         let value = valuer(&self.holder, now.since(self.started))(token);
         let number = attempt.number();
-        let heal = (value, number);
+        let heal = Some((value, number));
         let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
         hold.keep(&mut self.links, &self.timing, now);
         self.phase = Phase::Holding(hold);
@@ -420,7 +420,8 @@ impl Session {
             self.recovered();
         }
         // What only an operator can mend is not waited for.
-        if verdict == Verdict::Unfit || !answered && self.views.is_forbidden() {
+        let hopeless = matches!(verdict, Verdict::Unfit | Verdict::Ourselves { .. });
+        if hopeless || !answered && self.views.is_forbidden() {
             return true;
         }
         match self.patience {
@@ -451,7 +452,12 @@ impl Session {
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
             Verdict::Held | Verdict::Contended | Verdict::Guarded(_) => Note::Waiting(denial),
-            Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit | Verdict::NotOurs => {
+            Verdict::Unavailable
+            | Verdict::TooSlow
+            | Verdict::Unfit
+            | Verdict::Ourselves { .. }
+            | Verdict::NotOurs
+            | Verdict::NotInherited => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
             }

@@ -14,6 +14,7 @@ mod voice;
 mod words;
 
 use std::{
+    fmt::Display,
     os::fd::AsFd,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -46,6 +47,15 @@ fn object(text: &str) {
 /// Writes one line of ours to standard error. Control characters do not get through.
 pub fn line(text: &str) {
     write(rustix::stdio::stderr(), &format!("redlock: {}\n", clean(text)));
+}
+
+/// Says what works and should be mended all the same, where somebody may read it.
+pub fn warn(warnings: &[impl Display]) {
+    if is_terminal() {
+        for warning in warnings {
+            line(&warning.to_string());
+        }
+    }
 }
 
 /// The one last line when the exit code is ours.

@@ -34,6 +34,7 @@ impl World<'_> {
             strategy: plan.strategy,
             fencing: self.plan.fencing,
             guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
+            kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
         a.brain = Some((self.maker)(contract));

@@ -230,7 +230,7 @@ impl Attempt {
             };
         }
         if desk.views.is_held() {
-            return Some(Outcome::Denied(Verdict::Held));
+            return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         match self.phase {
             Phase::Vote { since, judge } => self.step_vote(since, judge, desk),

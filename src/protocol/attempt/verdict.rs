@@ -18,7 +18,9 @@ const SHORTEST_TRIP: Duration = Duration::from_micros(250);
 impl Attempt {
     /// What the answers so far amount to, for a verdict that cannot wait any longer.
     pub fn verdict(&self, views: &Views, electorate: &Electorate) -> Verdict {
-        if views.is_held() {
+        if let Some(key) = views.kin() {
+            Verdict::Ourselves { key }
+        } else if views.is_held() {
             Verdict::Held
         } else if self.is_guarded() {
             Verdict::Guarded(electorate.youth())
@@ -80,9 +82,10 @@ impl Attempt {
     }
 
     /// Fewer than a quorum of nodes can give an answer that counts.
-    pub(super) fn out_of_reach(&self) -> Option<Verdict> {
+    pub(super) fn out_of_reach(&self, views: &Views) -> Option<Verdict> {
         let failed = self.count(|seat| seat.ballot == Ballot::Failed);
-        (self.seats.len() - failed < quorum(self.seats.len())).then_some(Verdict::Unavailable)
+        let verdict = || views.kin().map_or(Verdict::Unavailable, |key| Verdict::Ourselves { key });
+        (self.seats.len() - failed < quorum(self.seats.len())).then(verdict)
     }
 
     pub(super) fn is_over(&self, now: Tick) -> bool {

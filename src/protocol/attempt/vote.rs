@@ -46,7 +46,7 @@ impl Attempt {
         if self.is_too_slow(desk) {
             return self.too_slow(desk);
         }
-        if let Some(verdict) = self.out_of_reach() {
+        if let Some(verdict) = self.out_of_reach(desk.views) {
             return Some(Outcome::Denied(verdict));
         }
         // Also when a quorum cannot be had any more: which verdict it is, the others have to tell.

@@ -38,6 +38,7 @@ impl Stage {
                 own: timing.longest(),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            kin: Vec::new(),
             random: Box::new(move || {
                 serial += 1;
                 serial
