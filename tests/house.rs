@@ -219,7 +219,7 @@ fn targets(rest: &str) -> Vec<String> {
 
 /// The text with comments and the insides of strings and character literals made blank. Lines stay
 /// where they are.
-fn blank_comments_and_strings(text: &str) -> String {
+pub fn blank_comments_and_strings(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let starts = |place: usize, what: &str| {
         what.chars().enumerate().all(|(offset, c)| chars.get(place + offset) == Some(&c))
