@@ -11,7 +11,10 @@ use std::{
 
 use redis::{ConnectionAddr, IntoConnectionInfo as _};
 
-use super::endpoint_error::{EndpointError, Problem, masked};
+use super::{
+    endpoint_error::{EndpointError, Problem, masked},
+    tls::{Peer, TlsClient},
+};
 
 /// A node: everything that is needed to connect to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +23,7 @@ pub struct Endpoint {
     transport: Transport,
     db: u32,
     login: Login,
+    peer: Option<Peer>,
 }
 
 /// What a node is to be authenticated with, and where that comes from.
@@ -141,7 +145,7 @@ impl Endpoint {
             }
             None => Login::Shared { user, credentials: None },
         };
-        Ok(Self { address: address(host, *port)?, transport, db, login })
+        Ok(Self { address: address(host, *port)?, transport, db, login, peer: None })
     }
 
     /// Reads what stands behind `unix://`.
@@ -175,6 +179,7 @@ impl Endpoint {
             transport: Transport::Plain,
             db: db.unwrap_or(0),
             login: Login::NOTHING,
+            peer: None,
         })
     }
 
@@ -199,6 +204,20 @@ impl Endpoint {
             Login::Own(credentials) => Some(credentials),
             Login::Shared { credentials, .. } => credentials.as_ref(),
         }
+    }
+
+    /// With whom TLS is spoken, once that is known.
+    pub const fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// The same node, reached by `client` where it wants TLS.
+    pub fn secured(mut self, client: &TlsClient) -> Result<Self, EndpointError> {
+        if self.transport == Transport::Tls {
+            let unnamed = |_| EndpointError::Unnamed { node: self.to_string() };
+            self.peer = Some(client.peer(&self.address).map_err(unnamed)?);
+        }
+        Ok(self)
     }
 
     /// Whether its text has a password in it.

@@ -9,6 +9,7 @@ mod live;
 pub mod mend;
 mod notice;
 mod paint;
+mod secure;
 mod table;
 mod voice;
 mod words;
@@ -28,6 +29,14 @@ pub fn exit(format: Format, code: u8, reason: &str) {
     match format {
         Format::Text => exit_line(code, reason),
         Format::Json => object(&json::exit(code, reason, std::time::SystemTime::now())),
+    }
+}
+
+/// A warning that is always said, whatever was asked for.
+pub fn warning(format: Format, text: &str) {
+    match format {
+        Format::Text => line(&format!("warning: {text}")),
+        Format::Json => object(&json::warning(text, std::time::SystemTime::now())),
     }
 }
 

@@ -3,7 +3,11 @@
 mod checks;
 mod facts;
 
-use std::{fmt::Write as _, io, time::Duration};
+use std::{
+    fmt::Write as _,
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -83,6 +87,7 @@ fn examine(settings: &DoctorSettings) -> io::Result<Report> {
         prefix: &target.prefix,
         node_timeout: target.timing.node_timeout,
         guard: target.guard.map(|guard| guard.max(locks.longest)),
+        wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         facts: &facts,
     };
     let mut findings = patient.examine();
@@ -128,7 +133,7 @@ fn exposed(warning: &Warning) -> Finding {
         check: warning.check(),
         nodes: Vec::new(),
         what: warning.what(),
-        endangers: "the nodes: whoever knows the password can free and forge locks".into(),
+        endangers: warning.endangers().into(),
         mend: warning.mend(),
     }
 }
@@ -312,6 +317,9 @@ fn as_json(settings: &DoctorSettings, report: &Report, code: Code, verdict: &str
                 "uptime_s": facts.number("uptime_in_seconds"),
                 "latency_ms": facts.latency.map(|time| (time.as_secs_f64() * 100_000.0).round() / 100.0),
                 "user": facts.user,
+                "certificate_ends": facts.certificate_ends.map(|ends| {
+                    humantime::format_rfc3339_seconds(UNIX_EPOCH + ends).to_string()
+                }),
             })
         })
         .collect();

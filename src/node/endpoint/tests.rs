@@ -195,7 +195,7 @@ proptest! {
     #[test]
     fn canonical_path_means_the_same_socket(name in "[^/.\\x00-\\x1f\\x7f]{1,20}", db in 0_u32..) {
         let address = Address::Unix(std::path::Path::new("/run").join(&name));
-        let node = Endpoint { address, transport: Transport::Plain, db, login: Login::NOTHING };
+        let node = Endpoint { address, transport: Transport::Plain, db, login: Login::NOTHING, peer: None };
         prop_assert_eq!(&parse(&node.to_string()), &node);
     }
 }
