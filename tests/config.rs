@@ -212,6 +212,9 @@ fn max_ttl_bounds_the_ttl_and_says_both() {
     refused(home.redlock(&["run", "-k", "k", "true"]), 78, &words);
     refused(home.redlock(&["acquire", "-k", "k", "-t", "21s"]), 78, &["21s (21 s)", &place]);
     home.redlock(&["run", "-t", "20s", "-k", "k", "--", "true"]).check();
+    let kept = |hold| home.redlock(&["run", "-t", "9s", "--min-hold", hold, "-k", "m", "true"]);
+    refused(kept("21s"), 78, &["a min-hold of 21s (21 s)", "20s (20 s)", &place]);
+    kept("20s").check();
     // Where no ttl is given there is none to bound.
     status(home.redlock(&["status"]));
     home.redlock(&["doctor"])

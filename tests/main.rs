@@ -28,6 +28,7 @@ mod hold;
 mod house;
 mod interop;
 mod keys;
+mod label;
 mod min_hold;
 mod nested;
 mod premises;

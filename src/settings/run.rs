@@ -68,11 +68,7 @@ impl RunSettings {
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
-            Some(hold) => {
-                let hold =
-                    MinHold::new(hold, nodes.longest()).map_err(|error| nodes.refuse(&error))?;
-                timing.keeping(hold)
-            }
+            Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
             None => timing,
         };
         let patience = patience(&args.waiting, args.skip);
@@ -210,6 +206,11 @@ pub(super) fn timing(
     Timing::new(ttl, &limits).map_err(SettingsError::config)
 }
 
+/// Nobody keeps a lock for longer than nodes may have to remember one.
+fn min_hold(hold: Duration, nodes: &Nodes) -> Result<MinHold, SettingsError> {
+    MinHold::new(hold, nodes.longest()).map_err(|error| nodes.refuse(&error))
+}
+
 pub(super) fn fencing(wanted: bool) -> Fencing {
     if wanted { Fencing::On } else { Fencing::Off }
 }
@@ -273,7 +274,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }
