@@ -241,22 +241,3 @@ fn tie_of_an_even_list_is_told_at_once() {
         .check();
     eventually("our votes are taken back", || fleet.holding("k") == [0, 1]);
 }
-
-#[test]
-fn two_keys_in_either_order_do_not_deadlock() {
-    let fleet = fleet(3);
-    let place = crate::harness::scratch();
-    let log = place.path().join("log");
-    let line = format!("echo in >>'{0}'; sleep 0.02; echo out >>'{0}'", log.display());
-    let (nodes, line) = (fleet.nodes(), line.as_str());
-    thread::scope(|scope| {
-        for number in 0..6 {
-            let keys = if number % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
-            let run = Redlock::new(["run", "-q", "-k", keys[0], "-k", keys[1]]).nodes(&nodes);
-            let run = run.shell(line);
-            scope.spawn(move || run.check());
-        }
-    });
-    assert_eq!(std::fs::read_to_string(log).unwrap(), "in\nout\n".repeat(6));
-    eventually("no key is left", || fleet.all_keys().is_empty());
-}
