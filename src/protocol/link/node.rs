@@ -170,9 +170,12 @@ impl Link {
             let Some(token) = sent.ask.sets() else {
                 continue;
             };
-            if conn.ready.is_none() {
+            // One that was set aside may still carry an older one out.
+            let may_come = self.current.iter().chain(&self.aside).any(|c| c.may_set(token));
+            if conn.ready.is_none() && !may_come {
                 self.carried.retain(|c| c.token != token || c.evidence != Evidence::Asked);
-            } else if let Some(c) = self.carried.iter_mut().find(|c| c.token == token)
+            } else if conn.ready.is_some()
+                && let Some(c) = self.carried.iter_mut().find(|c| c.token == token)
                 && c.evidence == Evidence::Asked
             {
                 c.evidence = Evidence::Unsure;
