@@ -31,6 +31,7 @@ mod recipes;
 mod sandbox;
 mod scripts;
 mod sim;
+mod slots;
 mod status;
 mod stress;
 mod supervision;

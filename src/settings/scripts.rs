@@ -18,7 +18,7 @@ use crate::{
     cli::{AcquireArgs, DoctorArgs, ExtendArgs, GuardArg, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, Holder, Key, Timing, Token, Wanted},
-    ui::{self, Format, Hush, Subject, Tone},
+    ui::{self, Format, Hush, Sought, Subject, Tone},
 };
 
 /// Time-outs where no ttl is given are those of the default ttl.
@@ -104,7 +104,7 @@ impl AcquireSettings {
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(args.ttl, &args.nodes, None, None)?;
         let patience = patience(&args.waiting, false);
-        let mut subject = subject(&keys, &nodes, patience);
+        let mut subject = subject(&keys, Sought::All, &nodes, patience);
         // It has no --skip.
         subject.patience = subject.patience.replace(", --skip", "");
         let contract = Contract {
@@ -121,6 +121,7 @@ impl AcquireSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: run_guard(&args.nodes, &timing),
+            slots: None,
             kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };

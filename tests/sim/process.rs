@@ -34,6 +34,7 @@ impl World<'_> {
             strategy: plan.strategy,
             fencing: self.plan.fencing,
             guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
+            slots: plan.slots.then_some(plan.keys.len()),
             kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
@@ -151,8 +152,9 @@ impl World<'_> {
                 self.settled(actor, nanos(at_most));
             }
             Event::Fenced(number) => {
-                self.check.fenced(&self.actors[actor].plan.keys, number, self.now);
+                self.check.fenced(self.actors[actor].holds(), number, self.now);
             }
+            Event::Slot(slot) => self.actors[actor].slot = Some(slot),
             Event::Note(_) => {}
         }
     }

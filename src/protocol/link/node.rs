@@ -12,6 +12,8 @@ use crate::clock::Tick;
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) token: Token,
+    /// The one key that it is for, where it is not for all.
+    pub(super) key: Option<usize>,
     pub(super) evidence: Evidence,
     /// The release that was ordered; nothing else is sent with this token any more.
     pub(super) release: Option<Request>,
@@ -84,7 +86,13 @@ impl Link {
         self.current = Some(conn);
     }
 
-    pub(super) fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
+    pub(super) fn queue(
+        &mut self,
+        request: Request,
+        key: Option<usize>,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) {
         match request {
             Request::Acquire { token, .. }
             | Request::AcquireCounted { token, .. }
@@ -98,6 +106,7 @@ impl Link {
                     }
                     None => self.carried.push(Carried {
                         token,
+                        key,
                         evidence: Evidence::Asked,
                         release: None,
                         again: false,
@@ -111,11 +120,12 @@ impl Link {
             | Request::Subscribe
             | Request::Attend
             | Request::Look
+            | Request::Only { .. }
             | Request::Free { .. }
             | Request::Query(_) => {}
         }
         if let Some(conn) = &mut self.current {
-            push(conn, request, now, actions);
+            push(conn, request.only(key), now, actions);
         }
     }
 
