@@ -41,6 +41,7 @@ mod sandbox;
 mod scripts;
 mod secrets;
 mod sim;
+mod slots;
 mod status;
 mod stress;
 mod supervision;
