@@ -9,6 +9,7 @@
 
 mod acquire;
 mod bad_input;
+mod chaos;
 mod child;
 mod conventions;
 mod cron;

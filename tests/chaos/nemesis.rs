@@ -1,0 +1,475 @@
+//! Who does all this to them. One thread, one decision at a time, each drawn from the seed.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::{Clients, Ground, Host, KEY, MS, NODES, QUORUM, runs::Runs};
+use crate::{
+    harness::{
+        proxy::Mode,
+        resp::{Reply, Resp},
+        servers::{Fleet, Inspect},
+    },
+    sim::rng::Rng,
+};
+
+/// What may happen. Those that cost everybody a ttl come up less often.
+const FAULTS: [(Fault, u64); 19] = [
+    (Fault::Stop, 6),
+    (Fault::Pause, 6),
+    (Fault::Busy, 2),
+    (Fault::Starve, 6),
+    (Fault::ForgetScripts, 4),
+    (Fault::Restart, 6),
+    (Fault::Flush, 8),
+    (Fault::Evict, 8),
+    (Fault::Promote, 6),
+    (Fault::Delay, 6),
+    (Fault::Hold, 6),
+    (Fault::Swallow, 6),
+    (Fault::Refuse, 4),
+    (Fault::Cut, 4),
+    (Fault::HalfOpen, 4),
+    (Fault::StopRun, 3),
+    (Fault::KillRun, 1),
+    (Fault::StopWorker, 2),
+    (Fault::KillWorker, 1),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    /// SIGSTOP: the kernel accepts and buffers, and it is all executed late.
+    Stop,
+    /// `CLIENT PAUSE`.
+    Pause,
+    /// A script without end.
+    Busy,
+    /// No memory left: SET is refused.
+    Starve,
+    ForgetScripts,
+    /// Killed, and back after a while without its memory.
+    Restart,
+    /// `FLUSHALL`.
+    Flush,
+    /// All keys evicted.
+    Evict,
+    /// A replica of another node for a while, then a master again with the other's keys.
+    Promote,
+    /// Late in both directions.
+    Delay,
+    /// Silent, then everything at once.
+    Hold,
+    /// What is sent is lost.
+    Swallow,
+    /// Nobody listens.
+    Refuse,
+    /// Cut once.
+    Cut,
+    /// Requests arrive, answers do not.
+    HalfOpen,
+    StopRun,
+    KillRun,
+    StopWorker,
+    KillWorker,
+}
+
+/// Restarts keep this much between the oldest and the youngest node: more than a ttl of 1 s and
+/// what servers round of their age.
+const ELDER: Duration = Duration::from_secs(3);
+
+/// A restarted node votes after its guard (1 s) and what it rounds (1 s).
+const YOUTH: Duration = Duration::from_secs(2);
+
+/// By how much the others may have a lock for less long than the node that forgets it. It is far
+/// below the drift that a holder takes off every answer (12 ms), so that even three such losses
+/// between two extensions stay below it.
+const TOLERANCE: Duration = Duration::from_millis(4);
+
+/// Something that is wrong until it is cured.
+struct Illness {
+    node: Option<usize>,
+    ailment: Ailment,
+    until: Instant,
+}
+
+enum Ailment {
+    Stopped,
+    Paused,
+    /// The connection that runs the script.
+    Busy(Resp),
+    Starved,
+    Down,
+    Replica,
+    FormerReplica,
+    /// Another node mirrors it, which makes two memories one: nothing else may happen to it.
+    Mirrored,
+    /// The way from this host.
+    Way(usize),
+    Process(OwnedFd),
+}
+
+impl Illness {
+    /// Whether the node itself is ill, and not only a way to it.
+    fn is_of_node(&self, node: usize) -> bool {
+        self.node == Some(node) && !matches!(self.ailment, Ailment::Way(_))
+    }
+}
+
+pub struct Nemesis<'a> {
+    rng: Rng,
+    fleet: &'a mut Fleet,
+    hosts: &'a [Host; 2],
+    clients: &'a Clients,
+    runs: &'a Runs,
+    /// When each server was started.
+    started: [Instant; NODES],
+    ill: Vec<Illness>,
+    counts: BTreeMap<Fault, u64>,
+    /// What was done when, for the story of a failure.
+    pub story: Vec<String>,
+    begun: Instant,
+}
+
+impl<'a> Nemesis<'a> {
+    pub fn new(rng: Rng, ground: &'a mut Ground, runs: &'a Runs) -> Self {
+        let now = Instant::now();
+        let nemesis = Self {
+            rng,
+            fleet: &mut ground.fleet,
+            hosts: &ground.hosts,
+            clients: &ground.clients,
+            runs,
+            started: [now; NODES],
+            ill: Vec::new(),
+            counts: BTreeMap::new(),
+            story: Vec::new(),
+            begun: now,
+        };
+        (0..NODES).for_each(|node| nemesis.configure(node));
+        nemesis
+    }
+
+    /// How often what was done.
+    pub fn counts(&self) -> String {
+        let counts = self.counts.iter().map(|(fault, count)| format!("{fault:?} {count}"));
+        counts.collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// How many processes were killed that a run would report.
+    pub fn kills(&self) -> u64 {
+        let count = |fault| self.counts.get(&fault).copied().unwrap_or(0);
+        count(Fault::KillRun) + count(Fault::KillWorker)
+    }
+
+    /// Torments them until `end`, then lets everything recover.
+    pub fn rage(&mut self, end: Instant) {
+        let mut crowd = (Instant::now(), 2);
+        while Instant::now() < end {
+            if Instant::now() >= crowd.0 {
+                // Mostly a minority; a majority now and then.
+                let limit = if self.rng.chance(75) { 2 } else { 4 };
+                crowd = (Instant::now() + self.time(500, 2500), limit);
+            }
+            self.cure(|illness| illness.until <= Instant::now());
+            let fault = self.draw();
+            if self.strike(fault, crowd.1) {
+                *self.counts.entry(fault).or_default() += 1;
+            }
+            thread::sleep(self.time(5, 60));
+        }
+        while !self.ill.is_empty() {
+            self.cure(|_| true);
+            thread::sleep(10 * MS);
+        }
+    }
+
+    fn time(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_millis(self.rng.between(low, high))
+    }
+
+    fn draw(&mut self) -> Fault {
+        let mut left = self.rng.below(FAULTS.iter().map(|(_, weight)| weight).sum());
+        let drawn = FAULTS.iter().find(|(_, weight)| {
+            let is_it = left < *weight;
+            left = left.saturating_sub(*weight);
+            is_it
+        });
+        drawn.unwrap().0
+    }
+
+    fn tell(&mut self, what: &str) {
+        self.story.push(format!("{:>9.3} {what}", self.begun.elapsed().as_secs_f64()));
+    }
+
+    fn client(&self, node: usize) -> Resp {
+        self.fleet.servers()[node].client()
+    }
+
+    /// What every new server needs so that the faults work quickly.
+    fn configure(&self, node: usize) {
+        for (name, value) in [("lua-time-limit", "20"), ("repl-diskless-sync-delay", "0")] {
+            self.client(node).command(&["CONFIG", "SET", name, value]);
+        }
+    }
+
+    /// A node that nothing is wrong with, when fewer than `limit` are in trouble.
+    fn victim(&mut self, limit: usize) -> Option<usize> {
+        let is_in_trouble = |node: &usize| {
+            let is_ill = self.ill.iter().any(|illness| illness.node == Some(*node));
+            let is_young = self.started[*node].elapsed() < YOUTH && self.begun.elapsed() > YOUTH;
+            is_ill || is_young
+        };
+        let (troubled, well): (Vec<usize>, Vec<usize>) = (0..NODES).partition(is_in_trouble);
+        if troubled.len() < limit && !well.is_empty() { Some(self.rng.pick(&well)) } else { None }
+    }
+
+    fn falls_ill(&mut self, node: usize, ailment: Ailment, time: Duration) {
+        self.ill.push(Illness { node: Some(node), ailment, until: Instant::now() + time });
+    }
+
+    /// Whether it could be done.
+    fn strike(&mut self, fault: Fault, limit: usize) -> bool {
+        let done = match fault {
+            Fault::StopRun | Fault::KillRun => self.strike_run(fault),
+            Fault::StopWorker | Fault::KillWorker => self.strike_worker(fault),
+            _ => match self.victim(limit) {
+                Some(node) => self.strike_node(node, fault),
+                None => return false,
+            },
+        };
+        if let Some(whom) = &done {
+            self.tell(&format!("{fault:?} {whom}"));
+        }
+        done.is_some()
+    }
+
+    fn strike_run(&mut self, fault: Fault) -> Option<String> {
+        let (number, run) = self.runs.pick(&mut self.rng)?;
+        if fault == Fault::KillRun {
+            pidfd_send_signal(&run, Signal::KILL).ok()?;
+        } else {
+            self.stop(run)?;
+        }
+        Some(format!("of loop {number}"))
+    }
+
+    fn strike_worker(&mut self, fault: Fault) -> Option<String> {
+        let (pid, worker) = self.worker()?;
+        if fault == Fault::KillWorker {
+            pidfd_send_signal(&worker, Signal::KILL).ok()?;
+        } else {
+            self.stop(worker)?;
+        }
+        Some(format!("{pid}"))
+    }
+
+    /// Stops a process for a while, up to several times its ttl; one at a time.
+    fn stop(&mut self, process: OwnedFd) -> Option<()> {
+        let is_process = |illness: &Illness| matches!(illness.ailment, Ailment::Process(_));
+        (!self.ill.iter().any(is_process)).then_some(())?;
+        pidfd_send_signal(&process, Signal::STOP).ok()?;
+        let until = Instant::now() + self.time(20, 2500);
+        self.ill.push(Illness { node: None, ailment: Ailment::Process(process), until });
+        Some(())
+    }
+
+    /// The worker that has shown a sign of life last, if it is still there.
+    fn worker(&self) -> Option<(i32, OwnedFd)> {
+        let file = File::open(self.clients.place.join("record")).ok()?;
+        let mut tail = [0; 256];
+        let start = file.metadata().ok()?.len().saturating_sub(tail.len() as u64);
+        let length = file.read_at(&mut tail, start).ok()?;
+        let tail = String::from_utf8_lossy(&tail[..length]).into_owned();
+        let pid: i32 = tail.lines().next_back()?.split(' ').nth(1)?.parse().ok()?;
+        let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+        // Looked at after it was pinned: somebody else may have got the number meanwhile.
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mark = self.clients.mark.as_bytes();
+        environment.windows(mark.len()).any(|part| part == mark).then_some((pid, process))
+    }
+
+    fn strike_node(&mut self, node: usize, fault: Fault) -> Option<String> {
+        let time = self.time(30, 1000);
+        let done = Some(format!("of node {node}, {time:?}"));
+        let at_once = Some(format!("of node {node}"));
+        match fault {
+            Fault::Stop => {
+                self.fleet.servers()[node].stop().unwrap();
+                self.falls_ill(node, Ailment::Stopped, time);
+            }
+            Fault::Pause => {
+                let millis = time.as_millis().to_string();
+                let what = self.rng.pick(&["ALL", "WRITE"]);
+                self.client(node).command(&["CLIENT", "PAUSE", &millis, what]);
+                self.falls_ill(node, Ailment::Paused, time);
+            }
+            Fault::Busy => {
+                let mut client = self.client(node);
+                client.send(&["EVAL", "while true do end", "0"]);
+                self.falls_ill(node, Ailment::Busy(client), time / 2);
+            }
+            Fault::Starve => {
+                self.client(node).command(&["CONFIG", "SET", "maxmemory", "1"]);
+                self.falls_ill(node, Ailment::Starved, time);
+            }
+            Fault::ForgetScripts => {
+                self.client(node).command(&["SCRIPT", "FLUSH"]);
+                return at_once;
+            }
+            Fault::Restart => {
+                self.has_elder(node).then_some(())?;
+                self.fleet.servers_mut()[node].kill();
+                self.falls_ill(node, Ailment::Down, time / 2);
+            }
+            Fault::Flush => {
+                self.forget(node, &[&["FLUSHALL"]])?;
+                return at_once;
+            }
+            Fault::Evict => {
+                let policy = |name| ["CONFIG", "SET", "maxmemory-policy", name];
+                let limit = |bytes| ["CONFIG", "SET", "maxmemory", bytes];
+                self.forget(node, &[&policy("allkeys-random"), &limit("1")])?;
+                // Before the next command, whoever's, all keys are evicted.
+                self.client(node).command(&["PING"]);
+                self.client(node).command(&limit("0"));
+                self.client(node).command(&policy("noeviction"));
+                return at_once;
+            }
+            Fault::Promote => {
+                let master = self.other_than(node)?;
+                let port = self.fleet.servers()[master].port().to_string();
+                self.forget(node, &[&["REPLICAOF", "127.0.0.1", &port]])?;
+                self.falls_ill(node, Ailment::Replica, time);
+                self.falls_ill(master, Ailment::Mirrored, time);
+            }
+            Fault::Delay => {
+                let late = self.time(5, 300);
+                self.obstruct(node, Mode::Delay(late), time);
+            }
+            Fault::Hold => self.obstruct(node, Mode::Hold, time),
+            Fault::Swallow => self.obstruct(node, Mode::Blackhole, time),
+            Fault::Refuse => self.obstruct(node, Mode::Refuse, time),
+            Fault::Cut => self.obstruct(node, Mode::Cut, time / 20),
+            Fault::HalfOpen => self.obstruct(node, Mode::Drip(Duration::from_secs(60)), time),
+            Fault::StopRun | Fault::KillRun | Fault::StopWorker | Fault::KillWorker => return None,
+        }
+        done
+    }
+
+    /// On the ways from one host, or from both.
+    fn obstruct(&mut self, node: usize, mode: Mode, time: Duration) {
+        let hosts = self.rng.pick(&[&[0][..], &[1], &[0, 1]]);
+        for &host in hosts {
+            self.hosts[host][node].set(mode);
+            self.falls_ill(node, Ailment::Way(host), time);
+        }
+    }
+
+    fn is_ill(&self, node: usize) -> bool {
+        self.ill.iter().any(|illness| illness.is_of_node(node))
+    }
+
+    fn other_than(&mut self, node: usize) -> Option<usize> {
+        let others: Vec<usize> = (0..NODES).filter(|n| *n != node && !self.is_ill(*n)).collect();
+        (!others.is_empty()).then(|| self.rng.pick(&others))
+    }
+
+    /// Whether another node is so much older than one that starts now.
+    fn has_elder(&self, node: usize) -> bool {
+        let is_down = |n| {
+            let is_it = |illness: &Illness| matches!(illness.ailment, Ailment::Down);
+            self.ill.iter().any(|illness| illness.node == Some(n) && is_it(illness))
+        };
+        (0..NODES).any(|n| n != node && !is_down(n) && self.started[n].elapsed() > ELDER)
+    }
+
+    /// Does something that makes a node forget its lock, if a quorum of others has that lock for as
+    /// long. Nothing but time and its owner takes it away from them; and if anything changes at
+    /// this node after we looked, nothing is done.
+    fn forget(&self, node: usize, deed: &[&[&str]]) -> Option<()> {
+        let mut client = self.client(node);
+        client.command(&["WATCH", KEY]);
+        let (token, left) = lock(&mut client)?;
+        let ends = Instant::now() + left + MS;
+        let has_it = |other: &usize| {
+            let mut client = self.client(*other);
+            let asked = Instant::now();
+            lock(&mut client)
+                .is_some_and(|(its, left)| its == token && asked + left + TOLERANCE >= ends)
+        };
+        let others = (0..NODES).filter(|n| *n != node && !self.is_ill(*n)).filter(has_it);
+        (others.count() >= QUORUM).then_some(())?;
+        client.command(&["MULTI"]);
+        for words in deed {
+            client.command(words);
+        }
+        matches!(client.command(&["EXEC"]), Reply::List(_)).then_some(())
+    }
+
+    fn cure(&mut self, is_due: impl Fn(&Illness) -> bool) {
+        let (due, ill) = std::mem::take(&mut self.ill).into_iter().partition(is_due);
+        self.ill = ill;
+        for illness in due {
+            if let Some(next) = self.recover(illness) {
+                self.ill.push(next);
+            }
+        }
+    }
+
+    /// What is still to be cured then.
+    fn recover(&mut self, illness: Illness) -> Option<Illness> {
+        if let Ailment::Process(process) = &illness.ailment {
+            // It may have been killed meanwhile, by its guardian.
+            let _ = pidfd_send_signal(process, Signal::CONT);
+        }
+        let node = illness.node?;
+        match illness.ailment {
+            Ailment::Stopped => self.fleet.servers()[node].cont().unwrap(),
+            Ailment::Paused => drop(self.client(node).command(&["PING"])),
+            Ailment::Busy(mut client) => {
+                let kill = || self.client(node).command(&["SCRIPT", "KILL"]);
+                while kill() != Reply::Simple("OK".to_owned()) {}
+                client.receive();
+            }
+            Ailment::Starved => {
+                self.client(node).command(&["CONFIG", "SET", "maxmemory", "0"]);
+            }
+            Ailment::Replica => {
+                self.client(node).command(&["REPLICAOF", "NO", "ONE"]);
+                let until = Instant::now() + self.time(30, 800);
+                return Some(Illness { ailment: Ailment::FormerReplica, until, ..illness });
+            }
+            Ailment::Down | Ailment::FormerReplica if !self.has_elder(node) => {
+                return Some(Illness { until: Instant::now() + 100 * MS, ..illness });
+            }
+            Ailment::Down | Ailment::FormerReplica => {
+                self.fleet.servers_mut()[node].restart().unwrap();
+                self.started[node] = Instant::now();
+                self.configure(node);
+                self.tell(&format!("node {node} is back without its memory"));
+            }
+            Ailment::Way(host) => self.hosts[host][node].set(Mode::Pass),
+            Ailment::Mirrored | Ailment::Process(_) => {}
+        }
+        None
+    }
+}
+
+/// The token at the key, and how much longer it stays there at least.
+fn lock(client: &mut Resp) -> Option<(String, Duration)> {
+    let left = u64::try_from(client.pttl(KEY)).ok()?;
+    let value = client.get(KEY)?;
+    let (token, _) = value.split_once(' ')?;
+    Some((token.to_owned(), Duration::from_millis(left)))
+}
