@@ -216,10 +216,18 @@ impl<'a> Nemesis<'a> {
         self.fleet.servers()[node].client()
     }
 
-    /// What every new server needs so that the faults work quickly.
+    /// What every new server needs so that the faults work quickly, and are those that are meant.
     fn configure(&self, node: usize) {
-        for (name, value) in [("lua-time-limit", "20"), ("repl-diskless-sync-delay", "0")] {
-            self.client(node).command(&["CONFIG", "SET", name, value]);
+        let settings = [
+            ("lua-time-limit", "20"),
+            ("repl-diskless-sync-delay", "0"),
+            // A replica would write what it gets into a file of their common directory, and whoever
+            // is restarted there would begin with it instead of empty.
+            ("repl-diskless-load", "swapdb"),
+        ];
+        for (name, value) in settings {
+            let done = self.client(node).command(&["CONFIG", "SET", name, value]);
+            assert_eq!(done, Reply::Simple("OK".to_owned()), "{name}");
         }
     }
 
