@@ -4,9 +4,9 @@
 //! grow, every exit is one of the table, and a second after the end no key is left.
 //!
 //! `make chaos` takes a minute; `REDLOCK_CHAOS_SECONDS=3600 make chaos` takes an hour. It prints its
-//! seed, what was done how often, and what came of it. `REDLOCK_CHAOS_SEED=<seed>` repeats a run's
-//! decisions, but not its processes' timing, so a failure may need several tries to come again (the
-//! simulator, `sim`, is the one that repeats exactly).
+//! seed, what was done how often, and what came of it. `REDLOCK_CHAOS_SEED=<seed>` draws the same
+//! numbers again, but real processes have their own timing, so a failure may need several tries to
+//! come again (the simulator, `sim`, is the one that repeats exactly). A failure prints the story.
 //!
 //! # What is done to them
 //!
@@ -18,9 +18,9 @@
 //!
 //! With a limit, because Redlock promises nothing otherwise:
 //!
-//! - *A node that restarts empty* is what the restart guard is for, and any number may do so. But
-//!   one node must be older than the others by more than the guard: where all started together
-//!   `auto` takes them for a new fleet.
+//! - *A node that restarts empty* is what the restart guard is for, and any number may do so, two
+//!   at once in an ambush on a lock that sits on a bare quorum. But one node must be older than the
+//!   others by more than the guard: where all started together `auto` takes them for a new fleet.
 //! - *A node that forgets without a restart* (`FLUSHALL`, an eviction, a master that becomes a
 //!   replica and thus takes over another node's keys) looks like one that never had the lock, to
 //!   everybody and for ever. A lock on three of five nodes is over when one of them forgets it, and
@@ -29,16 +29,16 @@
 //!   it is so is looked up and acted upon in one transaction ([`nemesis`]); then a restart of these
 //!   others changes nothing, since the restarted do not vote.
 //!
-//! Outside the promise, and so not done here: a quorum's keys removed at once by whatever means
-//! without a restart; all nodes restarted together within the guard under `auto`; a former replica
-//! whose connections outlive the promotion counting twice (a promoted node is restarted before it
-//! counts again); node clocks that jump (the simulator has them); redlock *and* its guardian
-//! stopped, or killed, together.
+//! Outside the promise, and so not done here: a lock removed, without a restart, from so many nodes
+//! that its holder's others are no quorum (`FLUSHALL` on three, an eviction policy on all of them);
+//! all nodes restarted together within the guard under `auto`; a master that loses its memory while
+//! another node mirrors it, which makes one loss two; node clocks that jump (the simulator has
+//! them); redlock *and* its guardian stopped, or killed, together.
 //!
 //! # That it can fail
 //!
 //! [`scenes`] takes the guard away, or the guardian, and asserts that the same checks then find two
-//! workers at the same time.
+//! workers at the same time. `REDLOCK_CHAOS_GUARD=off make chaos` does so with the whole suite.
 
 mod nemesis;
 mod record;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    env, fmt,
     os::fd::OwnedFd,
     path::PathBuf,
     sync::{
@@ -81,9 +81,15 @@ impl Runs {
 
     /// One loop, until it is over.
     pub fn go_round(&self, number: usize, clients: &Clients, mut rng: Rng, over: &AtomicBool) {
+        let guards = env::var("REDLOCK_CHAOS_GUARD");
+        let guards = guards.as_deref().map_or(["auto", "strict"], |guard| [guard; 2]);
         while !over.load(Ordering::SeqCst) {
-            let guard = rng.pick(&["auto", "strict"]);
-            let waiting: &[&str] = rng.pick(&[&["-n"][..], &["-w", "1s"], &["-w", "5s"]]);
+            let guard = rng.pick(&guards);
+            // On either host somebody is always asking: a lock that is free by mistake is noticed.
+            let is_impatient = (number / clients.lists.len()).is_multiple_of(2);
+            let patience: &[&[&str]] =
+                if is_impatient { &[&["-n"]] } else { &[&["-n"], &["-w", "1s"], &["-w", "5s"]] };
+            let waiting = rng.pick(patience);
             // Long enough to be extended and healed, now and then.
             let work = if rng.chance(15) { rng.between(300, 1800) } else { rng.between(0, 60) };
             let run = clients

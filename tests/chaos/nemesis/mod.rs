@@ -1,5 +1,8 @@
 //! Who does all this to them. One thread, one decision at a time, each drawn from the seed.
 
+mod illness;
+mod memory;
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -10,7 +13,8 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::{Clients, Ground, Host, KEY, MS, NODES, QUORUM, runs::Runs};
+use self::illness::{Ailment, Illness};
+use super::{Clients, Ground, Host, MS, NODES, runs::Runs};
 use crate::{
     harness::{
         proxy::Mode,
@@ -21,22 +25,24 @@ use crate::{
 };
 
 /// What may happen. Those that cost everybody a ttl come up less often.
-const FAULTS: [(Fault, u64); 19] = [
+const FAULTS: [(Fault, u64); 21] = [
     (Fault::Stop, 6),
     (Fault::Pause, 6),
     (Fault::Busy, 2),
     (Fault::Starve, 6),
     (Fault::ForgetScripts, 4),
     (Fault::Restart, 6),
-    (Fault::Flush, 8),
-    (Fault::Evict, 8),
-    (Fault::Promote, 6),
+    (Fault::Flush, 14),
+    (Fault::Evict, 14),
+    (Fault::Promote, 14),
     (Fault::Delay, 6),
     (Fault::Hold, 6),
     (Fault::Swallow, 6),
     (Fault::Refuse, 4),
     (Fault::Cut, 4),
     (Fault::HalfOpen, 4),
+    (Fault::Partition, 6),
+    (Fault::Ambush, 20),
     (Fault::StopRun, 3),
     (Fault::KillRun, 1),
     (Fault::StopWorker, 2),
@@ -74,53 +80,19 @@ enum Fault {
     Cut,
     /// Requests arrive, answers do not.
     HalfOpen,
+    /// One host does not reach two of the nodes.
+    Partition,
+    /// The lock sits on a bare quorum, two of its nodes restart empty, and its holder cannot learn
+    /// that: what the restart guard is for.
+    Ambush,
     StopRun,
     KillRun,
     StopWorker,
     KillWorker,
 }
 
-/// Restarts keep this much between the oldest and the youngest node: more than a ttl of 1 s and
-/// what servers round of their age.
-const ELDER: Duration = Duration::from_secs(3);
-
 /// A restarted node votes after its guard (1 s) and what it rounds (1 s).
 const YOUTH: Duration = Duration::from_secs(2);
-
-/// By how much the others may have a lock for less long than the node that forgets it. It is far
-/// below the drift that a holder takes off every answer (12 ms), so that even three such losses
-/// between two extensions stay below it.
-const TOLERANCE: Duration = Duration::from_millis(4);
-
-/// Something that is wrong until it is cured.
-struct Illness {
-    node: Option<usize>,
-    ailment: Ailment,
-    until: Instant,
-}
-
-enum Ailment {
-    Stopped,
-    Paused,
-    /// The connection that runs the script.
-    Busy(Resp),
-    Starved,
-    Down,
-    Replica,
-    FormerReplica,
-    /// Another node mirrors it, which makes two memories one: nothing else may happen to it.
-    Mirrored,
-    /// The way from this host.
-    Way(usize),
-    Process(OwnedFd),
-}
-
-impl Illness {
-    /// Whether the node itself is ill, and not only a way to it.
-    fn is_of_node(&self, node: usize) -> bool {
-        self.node == Some(node) && !matches!(self.ailment, Ailment::Way(_))
-    }
-}
 
 pub struct Nemesis<'a> {
     rng: Rng,
@@ -177,8 +149,8 @@ impl<'a> Nemesis<'a> {
         let mut crowd = (Instant::now(), 2);
         while Instant::now() < end {
             if Instant::now() >= crowd.0 {
-                // Mostly a minority; a majority now and then.
-                let limit = if self.rng.chance(75) { 2 } else { 4 };
+                // Mostly a minority, and with it a minority of the ways; a majority now and then.
+                let limit = self.rng.pick(&[1, 1, 1, 2, 2, 4]);
                 crowd = (Instant::now() + self.time(500, 2500), limit);
             }
             self.cure(|illness| illness.until <= Instant::now());
@@ -231,15 +203,30 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// A node that nothing is wrong with, when fewer than `limit` are in trouble.
+    /// A node that nothing is wrong with, when fewer than `limit` are ill or too young to vote.
     fn victim(&mut self, limit: usize) -> Option<usize> {
-        let is_in_trouble = |node: &usize| {
-            let is_ill = self.ill.iter().any(|illness| illness.node == Some(*node));
-            let is_young = self.started[*node].elapsed() < YOUTH && self.begun.elapsed() > YOUTH;
-            is_ill || is_young
-        };
-        let (troubled, well): (Vec<usize>, Vec<usize>) = (0..NODES).partition(is_in_trouble);
-        if troubled.len() < limit && !well.is_empty() { Some(self.rng.pick(&well)) } else { None }
+        let is_young = |node: usize| self.started[node].elapsed() < YOUTH;
+        let all_are_young = self.begun.elapsed() < YOUTH;
+        let is_in_trouble = |node| self.is_ill(node) || (is_young(node) && !all_are_young);
+        let well: Vec<usize> = (0..NODES).filter(|node| !is_in_trouble(*node)).collect();
+        self.one_of(&well, limit)
+    }
+
+    /// A node that can be reached from this host, when fewer than `limit` cannot.
+    fn reached(&mut self, host: usize, limit: usize) -> Option<usize> {
+        let well = self.reachable(host);
+        self.one_of(&well, limit)
+    }
+
+    fn reachable(&self, host: usize) -> Vec<usize> {
+        let is_way = |ailment: &Ailment| matches!(ailment, Ailment::Way(way) if *way == host);
+        let is_obstructed =
+            |node| self.ill.iter().any(|ill| ill.node == Some(node) && is_way(&ill.ailment));
+        (0..NODES).filter(|node| !is_obstructed(*node)).collect()
+    }
+
+    fn one_of(&mut self, well: &[usize], limit: usize) -> Option<usize> {
+        (!well.is_empty() && NODES - well.len() < limit).then(|| self.rng.pick(well))
     }
 
     fn falls_ill(&mut self, node: usize, ailment: Ailment, time: Duration) {
@@ -251,10 +238,15 @@ impl<'a> Nemesis<'a> {
         let done = match fault {
             Fault::StopRun | Fault::KillRun => self.strike_run(fault),
             Fault::StopWorker | Fault::KillWorker => self.strike_worker(fault),
-            _ => match self.victim(limit) {
-                Some(node) => self.strike_node(node, fault),
-                None => return false,
-            },
+            Fault::Delay
+            | Fault::Hold
+            | Fault::Swallow
+            | Fault::Refuse
+            | Fault::Cut
+            | Fault::HalfOpen => self.strike_way(fault, limit),
+            Fault::Partition => self.divide(),
+            Fault::Ambush => self.ambush(),
+            _ => self.victim(limit).and_then(|node| self.strike_node(node, fault)),
         };
         if let Some(whom) = &done {
             self.tell(&format!("{fault:?} {whom}"));
@@ -361,27 +353,46 @@ impl<'a> Nemesis<'a> {
                 self.falls_ill(node, Ailment::Replica, time);
                 self.falls_ill(master, Ailment::Mirrored, time);
             }
-            Fault::Delay => {
-                let late = self.time(5, 300);
-                self.obstruct(node, Mode::Delay(late), time);
-            }
-            Fault::Hold => self.obstruct(node, Mode::Hold, time),
-            Fault::Swallow => self.obstruct(node, Mode::Blackhole, time),
-            Fault::Refuse => self.obstruct(node, Mode::Refuse, time),
-            Fault::Cut => self.obstruct(node, Mode::Cut, time / 20),
-            Fault::HalfOpen => self.obstruct(node, Mode::Drip(Duration::from_secs(60)), time),
-            Fault::StopRun | Fault::KillRun | Fault::StopWorker | Fault::KillWorker => return None,
+            _ => return None,
         }
         done
     }
 
-    /// On the ways from one host, or from both.
-    fn obstruct(&mut self, node: usize, mode: Mode, time: Duration) {
-        let hosts = self.rng.pick(&[&[0][..], &[1], &[0, 1]]);
-        for &host in hosts {
+    /// On the way from one host, or from both.
+    fn strike_way(&mut self, fault: Fault, limit: usize) -> Option<String> {
+        let host = self.rng.index(self.hosts.len());
+        let node = self.reached(host, limit)?;
+        let time = self.time(30, 1500);
+        let (mode, time) = match fault {
+            Fault::Delay => (Mode::Delay(self.time(5, 300)), time),
+            Fault::Hold => (Mode::Hold, time),
+            Fault::Swallow => (Mode::Blackhole, time),
+            Fault::Refuse => (Mode::Refuse, time),
+            Fault::Cut => (Mode::Cut, time / 50),
+            Fault::HalfOpen => (Mode::Drip(Duration::from_secs(60)), time),
+            _ => return None,
+        };
+        let hosts = if self.rng.chance(70) { host..host + 1 } else { 0..self.hosts.len() };
+        for host in hosts.clone() {
+            // The other host's way may be ill already: it recovers with the first of the two.
             self.hosts[host][node].set(mode);
             self.falls_ill(node, Ailment::Way(host), time);
         }
+        Some(format!("of the way from {hosts:?} to node {node}, {time:?}"))
+    }
+
+    /// A host that reaches all nodes does not reach two of them any more.
+    fn divide(&mut self) -> Option<String> {
+        let host = self.rng.index(self.hosts.len());
+        (self.reachable(host).len() == NODES).then_some(())?;
+        let nodes = self.rng.some_of(NODES, 2);
+        let mode = self.rng.pick(&[Mode::Refuse, Mode::Hold, Mode::Blackhole]);
+        let time = self.time(500, 3000);
+        for &node in &nodes {
+            self.hosts[host][node].set(mode);
+            self.falls_ill(node, Ailment::Way(host), time);
+        }
+        Some(format!("of host {host} from nodes {nodes:?}, {mode:?}, {time:?}"))
     }
 
     fn is_ill(&self, node: usize) -> bool {
@@ -392,92 +403,4 @@ impl<'a> Nemesis<'a> {
         let others: Vec<usize> = (0..NODES).filter(|n| *n != node && !self.is_ill(*n)).collect();
         (!others.is_empty()).then(|| self.rng.pick(&others))
     }
-
-    /// Whether another node is so much older than one that starts now.
-    fn has_elder(&self, node: usize) -> bool {
-        let is_down = |n| {
-            let is_it = |illness: &Illness| matches!(illness.ailment, Ailment::Down);
-            self.ill.iter().any(|illness| illness.node == Some(n) && is_it(illness))
-        };
-        (0..NODES).any(|n| n != node && !is_down(n) && self.started[n].elapsed() > ELDER)
-    }
-
-    /// Does something that makes a node forget its lock, if a quorum of others has that lock for as
-    /// long. Nothing but time and its owner takes it away from them; and if anything changes at
-    /// this node after we looked, nothing is done.
-    fn forget(&self, node: usize, deed: &[&[&str]]) -> Option<()> {
-        let mut client = self.client(node);
-        client.command(&["WATCH", KEY]);
-        let (token, left) = lock(&mut client)?;
-        let ends = Instant::now() + left + MS;
-        let has_it = |other: &usize| {
-            let mut client = self.client(*other);
-            let asked = Instant::now();
-            lock(&mut client)
-                .is_some_and(|(its, left)| its == token && asked + left + TOLERANCE >= ends)
-        };
-        let others = (0..NODES).filter(|n| *n != node && !self.is_ill(*n)).filter(has_it);
-        (others.count() >= QUORUM).then_some(())?;
-        client.command(&["MULTI"]);
-        for words in deed {
-            client.command(words);
-        }
-        matches!(client.command(&["EXEC"]), Reply::List(_)).then_some(())
-    }
-
-    fn cure(&mut self, is_due: impl Fn(&Illness) -> bool) {
-        let (due, ill) = std::mem::take(&mut self.ill).into_iter().partition(is_due);
-        self.ill = ill;
-        for illness in due {
-            if let Some(next) = self.recover(illness) {
-                self.ill.push(next);
-            }
-        }
-    }
-
-    /// What is still to be cured then.
-    fn recover(&mut self, illness: Illness) -> Option<Illness> {
-        if let Ailment::Process(process) = &illness.ailment {
-            // It may have been killed meanwhile, by its guardian.
-            let _ = pidfd_send_signal(process, Signal::CONT);
-        }
-        let node = illness.node?;
-        match illness.ailment {
-            Ailment::Stopped => self.fleet.servers()[node].cont().unwrap(),
-            Ailment::Paused => drop(self.client(node).command(&["PING"])),
-            Ailment::Busy(mut client) => {
-                let kill = || self.client(node).command(&["SCRIPT", "KILL"]);
-                while kill() != Reply::Simple("OK".to_owned()) {}
-                client.receive();
-            }
-            Ailment::Starved => {
-                self.client(node).command(&["CONFIG", "SET", "maxmemory", "0"]);
-            }
-            Ailment::Replica => {
-                self.client(node).command(&["REPLICAOF", "NO", "ONE"]);
-                let until = Instant::now() + self.time(30, 800);
-                return Some(Illness { ailment: Ailment::FormerReplica, until, ..illness });
-            }
-            Ailment::Down | Ailment::FormerReplica if !self.has_elder(node) => {
-                return Some(Illness { until: Instant::now() + 100 * MS, ..illness });
-            }
-            Ailment::Down | Ailment::FormerReplica => {
-                self.fleet.servers_mut()[node].restart().unwrap();
-                self.started[node] = Instant::now();
-                self.configure(node);
-                self.tell(&format!("node {node} is back without its memory"));
-            }
-            Ailment::Way(host) => self.hosts[host][node].set(Mode::Pass),
-            Ailment::Mirrored | Ailment::Process(_) => {}
-        }
-        None
-    }
-}
-
-/// The token at the key, and how much longer it stays there at least.
-fn lock(client: &mut Resp) -> Option<(String, Duration)> {
-    let left = u64::try_from(client.pttl(KEY)).ok()?;
-    let value = client.get(KEY)?;
-    let (token, _) = value.split_once(' ')?;
-    Some((token.to_owned(), Duration::from_millis(left)))
 }
