@@ -48,10 +48,10 @@ use crate::{
         SandboxArgs, StatusArgs,
     },
     exit::{Code, Exit},
-    protocol::{Adoption, Session},
+    protocol::{Adoption, Contract, Session},
     settings::{
-        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
-        SettingsError, StatusSettings,
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, Reporting, Root,
+        RunSettings, SettingsError, StatusSettings,
     },
     ui::Voice,
 };
@@ -77,25 +77,43 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn run_under_lock(args: RunArgs) -> Exit {
     let format = settings::format(&args);
+    let refuse = |SettingsError { code, text }| {
+        ui::exit(format, code.number(), &text);
+        code.into()
+    };
+    let report = match Reporting::read(&args) {
+        Ok(report) => report,
+        Err(error) => return refuse(error),
+    };
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone }) => {
+        Ok(RunSettings { fleet, keys, contract, root, mut plan, subject, tone, warnings }) => {
+            let list = (contract.nodes, contract.holder.fleet.clone());
+            plan.report = report.map(|report| Reporting { fleet: Some(list), ..report });
             let connect = |events| {
-                let nodes = match adopted {
-                    None => node::start(fleet, Session::new(contract), &keys, events)?,
-                    Some(token) => {
-                        let adoption =
-                            Adoption::new(fleet.len(), token, contract.holder, contract.timing);
-                        node::start(fleet, adoption, &keys, events)?
+                let Contract { nodes, timing, .. } = contract;
+                let nodes = match root {
+                    Root::Own => node::start(fleet, Session::new(contract), &keys, events)?,
+                    Root::Adopted(token) => {
+                        let lock = Adoption::of_token(nodes, token, contract.holder, timing);
+                        node::start(fleet, lock, &keys, events)?
+                    }
+                    Root::Inherited(token, others) => {
+                        let lock = Adoption::of_kin(nodes, token, others, timing);
+                        node::start(fleet, lock, &keys, events)?
                     }
                 };
                 nodes.begin();
                 Ok(nodes)
             };
-            run::run(&plan, connect, &mut Voice::new(subject, tone))
+            let mut voice = Voice::new(subject, tone);
+            voice.warn(&warnings);
+            run::run(&plan, connect, &mut voice)
         }
-        Err(SettingsError { code, text }) => {
-            ui::exit(format, code.number(), &text);
-            code.into()
+        Err(error) => {
+            if let Some(report) = &report {
+                run::report_refusal(report, error.code);
+            }
+            refuse(error)
         }
     }
 }

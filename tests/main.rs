@@ -9,8 +9,10 @@
 
 mod acquire;
 mod bad_input;
+mod cancel;
 mod chaos;
 mod child;
+mod config;
 mod conventions;
 mod cron;
 mod deploy;
@@ -24,8 +26,12 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod keys;
+mod min_hold;
+mod nested;
 mod premises;
 mod recipes;
+mod report;
 mod sandbox;
 mod scripts;
 mod sim;

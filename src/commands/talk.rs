@@ -5,8 +5,8 @@ use std::{io, sync::mpsc::TryRecvError};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::{
-    node::{self, Driver, Fleet},
-    protocol::{Interview, Key, Round, Testimony, Timing},
+    node::{self, Fleet},
+    protocol::{Interview, Key, Machine, Round, Testimony, Timing},
     wake::{self, Receiver},
 };
 
@@ -21,13 +21,17 @@ pub fn interview(
 }
 
 /// Runs a machine to its end; what it told last.
-pub fn last<D: Driver>(fleet: &Fleet, keys: &[Key], driver: D) -> io::Result<D::Event> {
+pub fn last<M: Machine<Event: Send> + Send + 'static>(
+    fleet: &Fleet,
+    keys: &[Key],
+    machine: M,
+) -> io::Result<M::Event> {
     let (events, news) = wake::channel()?;
-    let nodes = node::start(fleet.clone(), driver, keys, events)?;
+    let nodes = node::start(fleet.clone(), machine, keys, events)?;
     nodes.begin();
     loop {
         let event = next(&news)?;
-        if D::is_last(&event) {
+        if M::is_last(&event) {
             return Ok(event);
         }
     }

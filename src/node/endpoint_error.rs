@@ -48,7 +48,7 @@ pub enum Problem {
     BarePath,
     /// Credentials without `redis://`.
     BareCredentials,
-    /// A user without a password: such a URL sends no AUTH.
+    /// A user, and no password anywhere: that sends no AUTH.
     NoPassword,
     /// A user or password that hides the `@` behind one of its own characters.
     Unescaped,
@@ -110,7 +110,8 @@ impl fmt::Display for Problem {
             Self::BarePath => "a socket is written unix:///path/to.sock",
             Self::BareCredentials => "credentials need the form redis://USER:PASSWORD@host",
             Self::NoPassword => {
-                "a user without a password sends no AUTH (a password alone is redis://:PASSWORD@host)"
+                "a user without a password (REDLOCK_PASSWORD or --password-file has it for all \
+                 nodes; a password alone is redis://:PASSWORD@host)"
             }
             Self::Unescaped => {
                 "the characters / ? # in a user or password must be percent-encoded (%2F %3F %23)"
@@ -118,7 +119,9 @@ impl fmt::Display for Problem {
             Self::NoHost => "the host is missing",
             Self::Host => "that is no host name or address (other scripts in their xn-- form)",
             Self::Wildcard => "nobody can connect to a wildcard address",
-            Self::Brackets => "an IPv6 address stands in brackets, as in [::1]:6379, without a zone",
+            Self::Brackets => {
+                "an IPv6 address stands in brackets, as in [::1]:6379, without a zone"
+            }
             Self::Port => "a port is a number from 1 to 65535",
             Self::Db => "a database is a number, as in redis://host/1 or unix:///path?db=1",
             Self::Parameter(name) => {

@@ -8,7 +8,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::{
     closing::Closing,
     connection::{Connection, Events},
-    driver::Driver,
     endpoint::{Address, Endpoint},
     fleet::Fleet,
     resolver::{Resolution, Resolver},
@@ -16,7 +15,7 @@ use super::{
 };
 use crate::{
     clock::{BootClock, Clock as _, Tick},
-    protocol::{Action, ConnId, NodeIndex},
+    protocol::{Action, ConnId, Machine, NodeIndex},
     wake,
 };
 
@@ -27,6 +26,8 @@ pub enum Command {
     Start,
     /// Stop it: give up or release.
     Stop,
+    /// Stop it after its work: a lock that is to be kept for a time stays.
+    Finish,
     /// Stop it and leave the lock on the nodes.
     Keep,
     /// Go on with the next page.
@@ -39,14 +40,14 @@ pub enum Command {
 const BUFFER: usize = 16 * 1024;
 
 /// Everything the thread owns.
-pub struct EventLoop<D: Driver> {
-    driver: D,
+pub struct EventLoop<M: Machine> {
+    machine: M,
     fleet: Fleet,
     wire: Wire,
     resolver: Resolver,
     resolutions: wake::Receiver<Resolution>,
     commands: wake::Receiver<Command>,
-    owner: wake::Sender<D::Event>,
+    owner: wake::Sender<M::Event>,
     alarm: wake::Alarm,
     armed: Option<Tick>,
     connections: Vec<Connection>,
@@ -54,7 +55,7 @@ pub struct EventLoop<D: Driver> {
     events: Events,
     buffer: Vec<u8>,
     leave: Leave,
-    end: Option<End<D::Event>>,
+    end: Option<End<M::Event>>,
 }
 
 /// Whether the owner may go away.
@@ -77,18 +78,18 @@ enum End<E> {
 /// How many descriptors are polled before those of the connections: commands, resolutions, alarm.
 const FIXED: usize = 3;
 
-impl<D: Driver> EventLoop<D> {
+impl<M: Machine> EventLoop<M> {
     /// Makes the loop with all that can fail: descriptors. Nothing is contacted yet.
     pub fn new(
-        driver: D,
+        machine: M,
         fleet: Fleet,
         wire: Wire,
         (resolver, resolutions): (Resolver, wake::Receiver<Resolution>),
         commands: wake::Receiver<Command>,
-        owner: wake::Sender<D::Event>,
+        owner: wake::Sender<M::Event>,
     ) -> io::Result<Self> {
         Ok(Self {
-            driver,
+            machine,
             fleet,
             wire,
             resolver,
@@ -151,7 +152,7 @@ impl<D: Driver> EventLoop<D> {
     /// Sets the alarm when it would ring too late. One that rings too early costs less than the
     /// system calls that would set it each time the deadline moves.
     fn arm(&mut self) -> io::Result<()> {
-        let due = [self.driver.deadline(), self.closing.deadline()];
+        let due = [self.machine.deadline(), self.closing.deadline()];
         if let Some(due) = due.into_iter().flatten().min()
             && self.armed.is_none_or(|armed| due < armed)
         {
@@ -191,8 +192,8 @@ impl<D: Driver> EventLoop<D> {
             }
         }
         let now = BootClock.now();
-        if self.driver.deadline().is_some_and(|due| due <= now) {
-            self.driver.wake(now);
+        if self.machine.deadline().is_some_and(|due| due <= now) {
+            self.machine.wake(now);
             self.execute();
         }
         self.dispatch();
@@ -204,17 +205,21 @@ impl<D: Driver> EventLoop<D> {
         loop {
             let now = BootClock.now();
             match self.commands.try_recv() {
-                Ok(Command::Start) => self.driver.start(now),
+                Ok(Command::Start) => self.machine.start(now),
                 Ok(Command::Stop) => {
                     self.leave = Leave::Taken;
-                    self.driver.stop(now);
+                    self.machine.stop(now);
+                }
+                Ok(Command::Finish) => {
+                    self.leave = Leave::Taken;
+                    self.machine.finish(now);
                 }
                 Ok(Command::Keep) => {
                     self.leave = Leave::Taken;
-                    self.driver.keep(now);
+                    self.machine.keep(now);
                 }
-                Ok(Command::More) => self.driver.more(now),
-                Ok(Command::Resume) => self.driver.resume(now),
+                Ok(Command::More) => self.machine.more(now),
+                Ok(Command::Resume) => self.machine.resume(now),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     if self.leave == Leave::Missed {
@@ -249,7 +254,7 @@ impl<D: Driver> EventLoop<D> {
     fn dispatch(&mut self) {
         loop {
             while let Some((id, event)) = self.events.pop_front() {
-                self.driver.handle(id, event, BootClock.now());
+                self.machine.handle(id, event, BootClock.now());
                 self.execute();
             }
             let Self { connections, events, buffer, wire, .. } = self;
@@ -265,7 +270,7 @@ impl<D: Driver> EventLoop<D> {
 
     /// Carries out the machine's actions.
     fn execute(&mut self) {
-        for action in self.driver.actions() {
+        for action in self.machine.actions() {
             match action {
                 Action::Open(id) => self.open(id),
                 Action::Send(id, request) => {
@@ -274,7 +279,7 @@ impl<D: Driver> EventLoop<D> {
                     }
                 }
                 Action::Close(id) => self.close(id),
-                Action::Tell(event) if D::is_last(&event) => self.end = Some(End::Settled(event)),
+                Action::Tell(event) if M::is_last(&event) => self.end = Some(End::Settled(event)),
                 Action::Tell(event) => self.owner.send(event),
             }
         }

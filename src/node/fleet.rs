@@ -33,7 +33,7 @@ impl Fleet {
             if node.transport() == Transport::Tls {
                 return Err(EndpointError::Tls { node: node.to_string() });
             }
-            nodes.push(node.or_credentials(defaults));
+            nodes.push(node.or_credentials(defaults)?);
         }
         let mut seen: HashMap<&Address, &Endpoint> = HashMap::new();
         for node in &nodes {

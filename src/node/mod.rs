@@ -8,7 +8,6 @@
 mod closing;
 mod codec;
 mod connection;
-mod driver;
 mod endpoint;
 mod endpoint_error;
 mod event_loop;
@@ -26,12 +25,14 @@ mod tests;
 
 use std::{io, thread};
 
-pub use driver::Driver;
 pub use endpoint::{Address, Credentials, Endpoint, Transport};
 pub use endpoint_error::{EndpointError, Problem, masked};
 pub use fleet::Fleet;
 
-use crate::{protocol::Key, wake};
+use crate::{
+    protocol::{Key, Machine},
+    wake,
+};
 use event_loop::{Command, EventLoop};
 use resolver::{Lookup, Resolver};
 use wire::Wire;
@@ -57,6 +58,12 @@ impl Nodes {
         self.commands.send(Command::Stop);
     }
 
+    /// As [`Nodes::stop`] after the work was done: a lock that is to be kept for a time stays until
+    /// then.
+    pub fn finish(&self) {
+        self.commands.send(Command::Finish);
+    }
+
     /// As [`Nodes::stop`], but a lock that is held stays on the nodes.
     pub fn keep(&self) {
         self.commands.send(Command::Keep);
@@ -76,22 +83,22 @@ impl Nodes {
 /// Starts the node thread, and one thread for each host name. All that can fail for want of
 /// threads or descriptors fails here, before a lock is asked for.
 ///
-/// What `driver` tells comes to `events`. The end of the thread, by a panic too, shows there as
+/// What `machine` tells comes to `events`. The end of the thread, by a panic too, shows there as
 /// [`std::sync::mpsc::TryRecvError::Disconnected`].
-pub fn start<D: Driver>(
+pub fn start<M: Machine<Event: Send> + Send + 'static>(
     fleet: Fleet,
-    driver: D,
+    machine: M,
     keys: &[Key],
-    events: wake::Sender<D::Event>,
+    events: wake::Sender<M::Event>,
 ) -> io::Result<Nodes> {
-    start_with(fleet, driver, keys, events, &resolver::system())
+    start_with(fleet, machine, keys, events, &resolver::system())
 }
 
-fn start_with<D: Driver>(
+fn start_with<M: Machine<Event: Send> + Send + 'static>(
     fleet: Fleet,
-    driver: D,
+    machine: M,
     keys: &[Key],
-    events: wake::Sender<D::Event>,
+    events: wake::Sender<M::Event>,
     lookup: &Lookup,
 ) -> io::Result<Nodes> {
     let hosts = fleet.iter().filter_map(|node| match node.address() {
@@ -100,7 +107,7 @@ fn start_with<D: Driver>(
     });
     let resolver = Resolver::start(hosts, lookup)?;
     let (commands, inbox) = wake::channel()?;
-    let event_loop = EventLoop::new(driver, fleet, Wire::new(keys), resolver, inbox, events)?;
+    let event_loop = EventLoop::new(machine, fleet, Wire::new(keys), resolver, inbox, events)?;
     thread::Builder::new().name("nodes".into()).spawn(move || {
         // A failure of poll(2) itself shows to the owner as the end of the events.
         let _ = event_loop.run();

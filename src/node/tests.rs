@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use super::{
-    Driver, Fleet, Nodes,
+    Fleet, Nodes,
     resolver::{self, Lookup},
     start, start_with,
     testing::Server,
@@ -26,8 +26,8 @@ use super::{
 use crate::{
     clock::{BootClock, Clock as _, Tick},
     protocol::{
-        Action, ConnId, Event, Extent, Introduction, Key, LinkEvent, Mode, NodeIndex, Refusal,
-        RefusalKind, Reply, Request, Role, Token, Trouble,
+        Action, ConnId, Event, Extent, Introduction, Key, LinkEvent, Machine, Mode, NodeIndex,
+        Refusal, RefusalKind, Reply, Request, Role, Token, Trouble,
     },
     wake,
 };
@@ -57,7 +57,7 @@ impl Actor {
     }
 }
 
-impl Driver for Actor {
+impl Machine for Actor {
     type Event = Event;
 
     fn is_last(event: &Event) -> bool {

@@ -8,8 +8,8 @@
 use std::collections::HashSet;
 
 use super::{
-    Action, Cell, ConnId, Datum, LinkEvent, Lock, NodeIndex, Occupant, Query, Reply, Request,
-    Testimony, Timing, Token, Trouble,
+    Action, Cell, ConnId, Datum, LinkEvent, Lock, Machine, NodeIndex, Occupant, Query, Reply,
+    Request, Testimony, Timing, Token, Trouble,
     calls::{Answer, Calls, Told},
 };
 use crate::clock::Tick;
@@ -31,7 +31,7 @@ pub enum Wanted {
 pub enum Found {
     /// What each node says of itself (INFO server), before all locks.
     Nodes(Vec<Testimony>),
-    /// The next locks, possibly none; [`Census::more`] makes it go on.
+    /// The next locks, possibly none; [`Machine::more`] makes it go on.
     Page {
         /// The locks.
         locks: Vec<Lock>,
@@ -116,9 +116,12 @@ impl Census {
             told: Vec::new(),
         }
     }
+}
 
-    /// Begins.
-    pub fn start(&mut self, now: Tick) {
+impl Machine for Census {
+    type Event = Found;
+
+    fn start(&mut self, now: Tick) {
         self.phase = Phase::Info;
         for node in self.calls.nodes() {
             let info = Request::Query(Query::words(&["INFO", "server"]));
@@ -126,16 +129,14 @@ impl Census {
         }
     }
 
-    /// Something happened on a connection.
-    pub fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
         if let Some(told) = self.calls.handle(conn, event, now) {
             self.hear(told, now);
         }
         self.step(now);
     }
 
-    /// Time passed.
-    pub fn wake(&mut self, now: Tick) {
+    fn wake(&mut self, now: Tick) {
         for told in self.calls.overdue(now) {
             self.hear(told, now);
         }
@@ -143,7 +144,7 @@ impl Census {
     }
 
     /// The owner has read the page.
-    pub fn more(&mut self, now: Tick) {
+    fn more(&mut self, now: Tick) {
         if let Phase::Paused { node } = self.phase {
             self.walk_on(node, now);
             self.step(now);
@@ -151,7 +152,7 @@ impl Census {
     }
 
     /// Ends with what was found so far.
-    pub fn stop(&mut self) {
+    fn stop(&mut self, _now: Tick) {
         if !matches!(self.phase, Phase::Over) {
             self.phase = Phase::Over;
             let gaps = std::mem::take(&mut self.gaps);
@@ -159,21 +160,25 @@ impl Census {
         }
     }
 
-    /// When [`Census::wake`] is due.
-    pub fn deadline(&self) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         match self.phase {
             Phase::Over => None,
             _ => self.calls.deadline(),
         }
     }
 
-    /// What is to be done.
-    pub fn actions(&mut self) -> Vec<Action<Found>> {
+    fn actions(&mut self) -> Vec<Action<Found>> {
         let mut actions = self.calls.actions();
         actions.append(&mut self.told);
         actions
     }
 
+    fn is_last(event: &Found) -> bool {
+        matches!(event, Found::End { .. })
+    }
+}
+
+impl Census {
     fn hear(&mut self, told: Told, now: Tick) {
         match told {
             Told::Answer(node, answer) => self.answer(node, answer, now),
@@ -300,7 +305,7 @@ impl Census {
         let next = self.calls.nodes().find(|each| *each > node && self.calls.is_up(*each));
         match next {
             Some(next) => self.walk(next, b"0", now),
-            None => self.stop(),
+            None => self.stop(now),
         }
     }
 
@@ -318,7 +323,7 @@ impl Census {
                 self.said = vec![Testimony::default(); self.calls.nodes().count()];
                 match self.calls.nodes().find(|node| self.calls.is_up(*node)) {
                     Some(first) => self.walk(first, b"0", now),
-                    None => self.stop(),
+                    None => self.stop(now),
                 }
             }
             // It failed: what it has is known from the others, if at all.

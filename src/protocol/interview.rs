@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 
 pub use super::calls::Answer;
 use super::{
-    Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Trouble,
+    Action, ConnId, LinkEvent, Machine, NodeIndex, Reply, Request, Timing, Trouble,
     calls::{Calls, Told},
 };
 use crate::clock::Tick;
@@ -74,37 +74,37 @@ impl Interview {
             end: Vec::new(),
         }
     }
+}
 
-    /// Begins.
-    pub fn start(&mut self, now: Tick) {
+impl Machine for Interview {
+    type Event = Vec<Testimony>;
+
+    fn start(&mut self, now: Tick) {
         self.started = now;
         self.step(now);
     }
 
-    /// Something happened on a connection.
-    pub fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
+    fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
         let told = self.calls.handle(conn, event, now);
         self.hear(told);
         self.step(now);
     }
 
-    /// Time passed.
-    pub fn wake(&mut self, now: Tick) {
+    fn wake(&mut self, now: Tick) {
         let told = self.calls.overdue(now);
         self.hear(told);
         self.step(now);
     }
 
     /// Ends with what was said so far.
-    pub fn stop(&mut self) {
+    fn stop(&mut self, _now: Tick) {
         if !self.over {
             self.over = true;
             self.end.push(Action::Tell(std::mem::take(&mut self.said)));
         }
     }
 
-    /// When [`Interview::wake`] is due.
-    pub fn deadline(&self) -> Option<Tick> {
+    fn deadline(&self) -> Option<Tick> {
         if self.over {
             return None;
         }
@@ -114,13 +114,18 @@ impl Interview {
         rounds.chain(self.calls.deadline()).min()
     }
 
-    /// What is to be done.
-    pub fn actions(&mut self) -> Vec<Action<Vec<Testimony>>> {
+    fn actions(&mut self) -> Vec<Action<Vec<Testimony>>> {
         let mut actions = self.calls.actions();
         actions.append(&mut self.end);
         actions
     }
 
+    fn is_last(_event: &Vec<Testimony>) -> bool {
+        true
+    }
+}
+
+impl Interview {
     fn is_idle(&self, node: NodeIndex) -> bool {
         self.calls.is_up(node) && !self.calls.owes(node)
     }
@@ -159,7 +164,7 @@ impl Interview {
             self.calls.owes(node) || (self.calls.is_up(node) && !self.rounds[node.get()].is_empty())
         };
         if !self.calls.nodes().any(busy) {
-            self.stop();
+            self.stop(now);
         }
     }
 }

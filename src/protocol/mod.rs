@@ -15,6 +15,7 @@ mod interview;
 mod key;
 mod lease;
 mod link;
+mod machine;
 mod pace;
 mod query;
 mod random;
@@ -38,6 +39,7 @@ pub use interview::{Answer, Interview, Round, Testimony};
 pub use key::{Key, KeyError};
 pub use lease::{Lease, quorum};
 pub use link::Links;
+pub use machine::Machine;
 pub use query::{Datum, Query};
 pub use request::{
     ConnId, Extent, LinkEvent, NodeIndex, Obstacle, Occupant, Refusal, RefusalKind, Reply, Request,
@@ -47,5 +49,5 @@ pub use server::{Introduction, Mode, Role, Server, Unfit};
 pub use session::Session;
 pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
 pub use terms::{Action, Contract, Denial, Event, NodeView, Note, Patience, Strategy, Verdict};
-pub use timing::{Limits, Timing, TimingError, Ttl};
+pub use timing::{Limits, MinHold, Timing, TimingError, Ttl};
 pub use token::Token;

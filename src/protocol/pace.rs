@@ -26,14 +26,12 @@ impl Pace {
     pub fn is_true(&mut self, sent: Tick, heard: Tick, shows: Duration, drift: Duration) -> bool {
         let last = self.last.replace(Reading { heard, sent, shows });
         let Some(last) = last else { return true };
-        // Both were read at some time between their question and their answer.
-        let fewest = sent.since(last.heard).saturating_sub(drift);
-        let most = heard.since(last.sent).saturating_add(drift);
-        let slack = last.heard.since(sent).saturating_add(drift);
-        match shows.checked_sub(last.shows) {
-            Some(went_on) => (fewest..=most).contains(&went_on),
-            None => sent.since(last.heard) <= slack && last.shows.saturating_sub(shows) <= slack,
-        }
+        // Both were read at some time between their question and their answer, so what lies between
+        // the readings, which can be less than nothing, is at least sent - last.heard - drift and
+        // at most heard - last.sent + drift. Every term stands on the side where it is added.
+        let fast_enough = sent.after(last.shows) <= last.heard.after(shows).after(drift);
+        let slow_enough = last.sent.after(shows) <= heard.after(last.shows).after(drift);
+        fast_enough && slow_enough
     }
 }
 
@@ -76,11 +74,32 @@ mod tests {
         assert!(pace.is_true(at(3000), at(3010), ms(701_000), ms(30)));
     }
 
+    /// Asked at 1000, answered at 1010 that it is 500,000; then `back` less than that is answered,
+    /// 10 ms after it was asked for at `sent`.
+    fn steps_back(sent: u64, back: u64) -> bool {
+        let mut pace = Pace::default();
+        assert!(pace.is_true(at(1000), at(1010), ms(500_000), ms(30)));
+        pace.is_true(at(sent), at(sent + 10), ms(500_000 - back), ms(30))
+    }
+
     #[test]
-    fn small_step_back_between_two_overlapping_questions_is_drift() {
+    fn step_back_is_drift_as_far_as_the_time_between_the_questions_allows() {
+        // Between the first answer and the second question, 20 of the 30 ms are used up.
+        assert!(steps_back(1030, 10) && !steps_back(1030, 11));
+        // The questions touch.
+        assert!(steps_back(1010, 30) && !steps_back(1010, 31));
+        // They overlap: the second may have been read 5 ms before the first.
+        assert!(steps_back(1005, 35) && !steps_back(1005, 36));
+        // Where all is used up the clock must have gone on.
+        assert!(steps_back(1040, 0) && !steps_back(1040, 1));
+        assert!(!steps_back(1041, 0));
+    }
+
+    #[test]
+    fn clock_at_the_end_of_all_numbers_is_not_true() {
         let mut pace = Pace::default();
         assert!(pace.is_true(at(1000), at(1010), ms(500), ms(30)));
-        assert!(pace.is_true(at(1005), at(1015), ms(480), ms(30)));
-        assert!(!pace.is_true(at(1010), at(1020), ms(400), ms(30)));
+        assert!(!pace.is_true(at(2000), at(2010), Duration::MAX, ms(30)));
+        assert!(!pace.is_true(at(3000), at(3010), ms(2500), ms(30)));
     }
 }

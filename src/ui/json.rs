@@ -73,6 +73,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::Note(Note::Unfit { .. }) => "unfit-node",
         Notice::Note(Note::Extended { .. }) => "extended",
         Notice::Note(Note::ExtensionFailed { .. }) => "extension-failed",
+        Notice::Warning(_) => "warning",
         Notice::Cancelled { .. } => "cancelled",
         Notice::Ending { .. } => "ending",
         Notice::RanOut => "ran-out",
@@ -87,6 +88,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::NodesGone => "nodes-gone",
         Notice::Untold { .. } => "untold",
         Notice::NotReleased { .. } => "not-released",
+        Notice::NotReported { .. } => "not-reported",
         Notice::Exit { .. } => "exit",
     }
 }
@@ -99,7 +101,9 @@ fn details(denial: &Denial, subject: &Subject) -> Vec<(&'static str, Value)> {
         Verdict::TooSlow => "too-slow",
         Verdict::Guarded(_) => "guarded",
         Verdict::Unfit => "unfit",
+        Verdict::Ourselves { .. } => "ourselves",
         Verdict::NotOurs => "not-ours",
+        Verdict::NotInherited => "not-inherited",
     };
     let nodes = subject.nodes.iter().zip(&denial.nodes);
     let nodes = nodes.map(|(name, view)| json!({"node": name, "state": denial::state(view)}));

@@ -12,10 +12,10 @@ mod table;
 mod voice;
 mod words;
 
-use std::os::fd::AsFd;
+use std::{fmt::Display, os::fd::AsFd};
 
 pub use clean::clean;
-pub use denial::{Names, describe, trouble, troubles};
+pub use denial::{Names, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use table::Table;
 pub use voice::{Format, Hush, Tone, Voice};
@@ -37,6 +37,15 @@ fn object(text: &str) {
 /// Writes one line of ours to standard error. Control characters do not get through.
 pub fn line(text: &str) {
     write(rustix::stdio::stderr(), &format!("redlock: {}\n", clean(text)));
+}
+
+/// Says what works and should be mended all the same, where somebody may read it.
+pub fn warn(warnings: &[impl Display]) {
+    if is_terminal() {
+        for warning in warnings {
+            line(&warning.to_string());
+        }
+    }
 }
 
 /// The one last line when the exit code is ours.

@@ -53,7 +53,7 @@ pub struct Outcome {
 /// The run.
 pub struct Actor {
     pub plan: ActorPlan,
-    pub brain: Option<Box<dyn Brain>>,
+    pub brain: Option<Box<Brain>>,
     pub rng: Rng,
     pub phase: Phase,
     pub command: Command,

@@ -1,6 +1,8 @@
 //! The command under the lock, and the main thread's part in its life: spawn, deadline, kill, and
 //! only then the release (docs/supervision.md).
 
+use redlock::protocol::Machine;
+
 use super::{
     actor::{Actor, Command, Phase},
     check::Rule,
@@ -94,7 +96,7 @@ impl World<'_> {
         a.ending_since = Some(self.now);
         self.check.ends(actor);
         self.note(|| format!("client {actor} stops"));
-        self.think(actor, |brain, now| brain.stop(now));
+        self.think(actor, Machine::stop);
     }
 
     pub(super) fn signal(&mut self, actor: usize) {

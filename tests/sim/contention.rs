@@ -6,7 +6,7 @@ use std::{cell::Cell as Shared, env, time::Duration};
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, ConnId, Contract, LinkEvent, NodeIndex, Patience},
+    protocol::{Action, ConnId, Contract, Event, LinkEvent, Machine, NodeIndex, Patience, Session},
 };
 
 use super::{
@@ -152,7 +152,7 @@ fn rush_of_simultaneous_starters_has_a_holder_within_a_few_round_trips() {
 /// A session for which the canonical order of the nodes begins at another node than for others: so
 /// each breaks ties in its own way.
 struct OwnOrder {
-    inner: Box<dyn Brain>,
+    inner: Box<Brain>,
     turn: u8,
 }
 
@@ -167,7 +167,13 @@ impl OwnOrder {
     }
 }
 
-impl Brain for OwnOrder {
+impl Machine for OwnOrder {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        Session::is_last(event)
+    }
+
     fn start(&mut self, now: Tick) {
         self.inner.start(now);
     }
@@ -205,7 +211,7 @@ fn rush_without_a_common_tie_break_is_seen() {
     const CLIENTS: usize = 50;
     const SEEDS: u64 = 4;
     let turn = Shared::new(0_u8);
-    let maker = move |contract: Contract| -> Box<dyn Brain> {
+    let maker = move |contract: Contract| -> Box<Brain> {
         turn.set((turn.get() + 1) % u8::try_from(NODES).unwrap());
         Box::new(OwnOrder { inner: session(contract), turn: turn.get() })
     };

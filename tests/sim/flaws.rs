@@ -5,7 +5,9 @@ use std::collections::{HashMap, VecDeque};
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, ConnId, Contract, Event, LinkEvent, Reply, Request, Token},
+    protocol::{
+        Action, ConnId, Contract, Event, LinkEvent, Machine, Reply, Request, Session, Token,
+    },
 };
 
 use super::brain::{Brain, session};
@@ -30,7 +32,7 @@ pub enum Twist {
 }
 
 /// Makes sessions with this twist.
-pub fn twisted(twist: Twist) -> impl Fn(Contract) -> Box<dyn Brain> {
+pub fn twisted(twist: Twist) -> impl Fn(Contract) -> Box<Brain> {
     move |contract| {
         Box::new(Twisted {
             inner: session(contract),
@@ -57,7 +59,7 @@ enum Owed {
 }
 
 struct Twisted {
-    inner: Box<dyn Brain>,
+    inner: Box<Brain>,
     twist: Twist,
     owed: HashMap<ConnId, VecDeque<Owed>>,
     /// Connections of our own, and the one that they stand in for.
@@ -193,7 +195,13 @@ impl Twisted {
     }
 }
 
-impl Brain for Twisted {
+impl Machine for Twisted {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        Session::is_last(event)
+    }
+
     fn start(&mut self, now: Tick) {
         self.inner.start(now);
         self.pump(now);

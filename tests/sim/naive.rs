@@ -7,8 +7,8 @@ use std::{collections::VecDeque, time::Duration};
 use redlock::{
     clock::Tick,
     protocol::{
-        Action, ConnId, Contract, Denial, Event, LinkEvent, NodeIndex, NodeView, Patience, Reply,
-        Request, Token, Verdict,
+        Action, ConnId, Contract, Denial, Event, LinkEvent, Machine, NodeIndex, NodeView, Patience,
+        Reply, Request, Session, Token, Verdict,
     },
 };
 
@@ -43,7 +43,7 @@ pub enum Flaw {
 }
 
 /// Makes a client with this flaw.
-pub fn naive(flaw: Flaw) -> impl Fn(Contract) -> Box<dyn Brain> {
+pub fn naive(flaw: Flaw) -> impl Fn(Contract) -> Box<Brain> {
     move |contract| Box::new(Naive::new(contract, flaw))
 }
 
@@ -296,7 +296,13 @@ impl Naive {
     }
 }
 
-impl Brain for Naive {
+impl Machine for Naive {
+    type Event = Event;
+
+    fn is_last(event: &Event) -> bool {
+        Session::is_last(event)
+    }
+
     fn start(&mut self, now: Tick) {
         self.start = now;
         self.attempt(now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, Contract, Event, GuardTerms, Holder, Ttl},
+    protocol::{Action, Contract, Event, GuardTerms, Holder, Machine, Ttl},
 };
 
 use super::{
@@ -34,15 +34,16 @@ impl World<'_> {
             strategy: plan.strategy,
             fencing: self.plan.fencing,
             guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
+            kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
         a.brain = Some((self.maker)(contract));
         self.note(|| format!("client {actor} starts"));
-        self.think(actor, |brain, now| brain.start(now));
+        self.think(actor, Machine::start);
     }
 
     /// Lets the session deal with something and carries out what it wants.
-    pub(super) fn think(&mut self, actor: usize, with: impl FnOnce(&mut dyn Brain, Tick)) {
+    pub(super) fn think(&mut self, actor: usize, with: impl FnOnce(&mut Brain, Tick)) {
         let now = self.actors[actor].plan.clock.tick(self.now);
         let Some(mut brain) = self.actors[actor].brain.take() else {
             return;
@@ -80,7 +81,7 @@ impl World<'_> {
         if self.actors[actor].wakes != serial {
             return;
         }
-        self.think(actor, |brain, now| brain.wake(now));
+        self.think(actor, Machine::wake);
         let now = self.actors[actor].plan.clock.tick(self.now);
         let a = &mut self.actors[actor];
         let due = a.brain.as_ref().and_then(|brain| brain.deadline());

@@ -8,8 +8,8 @@ use redlock::{
     clock::Tick,
     protocol::{
         Action, ConnId, Contract, Event, Fencing, GuardTerms, Holder, Introduction, LinkEvent,
-        Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard, Session,
-        Strategy, Token, Ttl, Verdict,
+        Machine, Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard,
+        Session, Strategy, Token, Ttl, Verdict,
     },
 };
 
@@ -114,6 +114,7 @@ impl<'a> Stage<'a> {
                 own: Duration::from_secs(10),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            kin: Vec::new(),
             random: Box::new(move || rng.wide()),
         });
         let now = Tick::from_boot(Duration::from_secs(1));

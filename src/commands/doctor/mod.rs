@@ -23,7 +23,7 @@ use crate::{
     exit::{Code, Exit},
     node,
     protocol::{Census, Found, Key, State, Token, Wanted, quorum},
-    settings::{DoctorSettings, Target},
+    settings::{DoctorSettings, Target, Warning},
     signal,
     ui::{self, Progress},
     wake::{self, Receiver},
@@ -82,14 +82,13 @@ fn examine(settings: &DoctorSettings) -> io::Result<Report> {
         names: &target.names,
         prefix: &target.prefix,
         node_timeout: target.timing.node_timeout,
-        guard: settings.guard.map(|guard| guard.max(locks.longest)),
+        guard: target.guard.map(|guard| guard.max(locks.longest)),
         facts: &facts,
     };
     let mut findings = patient.examine();
     let voters = patient.voters(&findings);
-    if let Some(finding) = locks.foreign_lists() {
-        findings.push(finding);
-    }
+    findings.extend(locks.foreign_lists());
+    findings.extend(target.warnings.iter().map(exposed));
     Ok(Report { probe: full, facts, findings, voters, thin: locks.thin })
 }
 
@@ -119,6 +118,18 @@ impl Locks {
             endangers: "these locks: two lists may have a quorum each".into(),
             mend: "use the same list everywhere; change it by one node at a time".into(),
         })
+    }
+}
+
+/// A secret that is none.
+fn exposed(warning: &Warning) -> Finding {
+    Finding {
+        gravity: Gravity::Warning,
+        check: warning.check(),
+        nodes: Vec::new(),
+        what: warning.what(),
+        endangers: "the nodes: whoever knows the password can free and forge locks".into(),
+        mend: warning.mend(),
     }
 }
 
@@ -300,7 +311,7 @@ fn as_json(settings: &DoctorSettings, report: &Report, code: Code, verdict: &str
         .collect();
     let object = json!({
         "v": VERSION,
-        "source": target.source,
+        "source": target.source.to_string(),
         "quorum": quorum(target.names.len()),
         "probe_key": report.probe,
         "nodes": nodes,

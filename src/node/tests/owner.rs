@@ -53,7 +53,7 @@ fn deadline_wakes_the_machine_and_not_before() {
 /// A machine whose deadline comes closer when it starts.
 struct Hasty(Option<Tick>, Vec<Action>);
 
-impl Driver for Hasty {
+impl Machine for Hasty {
     type Event = Event;
 
     fn is_last(event: &Event) -> bool {
@@ -76,10 +76,10 @@ impl Driver for Hasty {
     }
 }
 
-fn rig_of(driver: impl Driver<Event = Event>) -> Rig {
+fn rig_of(machine: impl Machine<Event = Event> + Send + 'static) -> Rig {
     let fleet = Fleet::parse(["127.0.0.1:1"], None).unwrap();
     let (sender, events) = wake::channel().unwrap();
-    let nodes = start(fleet, driver, &[Key::new("", b"k").unwrap()], sender).unwrap();
+    let nodes = start(fleet, machine, &[Key::new("", b"k").unwrap()], sender).unwrap();
     Rig { nodes: Some(nodes), events, log: mpsc::channel().1, introduced: mpsc::channel().1 }
 }
 
@@ -95,7 +95,7 @@ fn deadline_that_comes_closer_is_not_slept_through() {
 /// A machine that fails.
 struct Broken;
 
-impl Driver for Broken {
+impl Machine for Broken {
     type Event = Event;
 
     fn is_last(event: &Event) -> bool {

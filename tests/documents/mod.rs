@@ -2,45 +2,30 @@
 //! generates them anew and fails when they differ. `REDLOCK_REWRITE=1 cargo test documents` writes
 //! them.
 
-use std::{env, fs, path::Path};
+mod completion;
+mod pages;
+
+use std::{env, fs, path::Path, process::Command};
 
 use clap_complete::Shell;
 
+use crate::{harness::scratch, skip};
+
 /// Everything that is generated: where it stands, and what should be there.
-fn documents() -> Vec<(String, Vec<u8>)> {
-    let mut all = Vec::new();
-    let command = redlock::cli::command();
-    for page in pages(&command) {
-        let mut text = Vec::new();
-        clap_mangen::Man::new(page.clone()).render(&mut text).unwrap();
-        all.push((format!("man/{}.1", page.get_display_name().unwrap_or(page.get_name())), text));
-    }
+fn documents(root: &Path) -> Vec<(String, Vec<u8>)> {
+    let pages = pages::all(root).into_iter();
+    let mut all: Vec<_> =
+        pages.map(|(name, text)| (format!("man/{name}.1"), text.into_bytes())).collect();
     for (shell, name) in [
         (Shell::Bash, "completions/redlock.bash"),
         (Shell::Zsh, "completions/_redlock"),
         (Shell::Fish, "completions/redlock.fish"),
     ] {
         let mut text = Vec::new();
-        clap_complete::generate(shell, &mut command.clone(), "redlock", &mut text);
+        clap_complete::generate(shell, &mut redlock::cli::command(), "redlock", &mut text);
         all.push((name.to_owned(), text));
     }
     all
-}
-
-/// One page for the program and one for each command.
-fn pages(command: &clap::Command) -> Vec<clap::Command> {
-    let mut command = command.clone();
-    command.build();
-    let mut pages: Vec<_> = command
-        .get_subcommands()
-        .filter(|sub| sub.get_name() != "help")
-        .map(|sub| {
-            let name: &'static str = format!("redlock-{}", sub.get_name()).leak();
-            sub.clone().name(name).display_name(name).version(env!("CARGO_PKG_VERSION"))
-        })
-        .collect();
-    pages.push(command);
-    pages
 }
 
 #[test]
@@ -48,7 +33,7 @@ fn committed_pages_and_completions_are_those_of_the_command_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rewrite = env::var_os("REDLOCK_REWRITE").is_some();
     let mut stale = Vec::new();
-    for (name, text) in documents() {
+    for (name, text) in documents(root) {
         let path = root.join(&name);
         if rewrite {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -62,9 +47,9 @@ fn committed_pages_and_completions_are_those_of_the_command_line() {
 
 #[test]
 fn every_page_says_what_every_option_does() {
-    for page in pages(&redlock::cli::command()) {
-        for option in page.get_arguments().filter(|option| !option.is_hide_set()) {
-            assert!(option.get_help().is_some(), "{} of {}", option.get_id(), page.get_name());
+    for command in redlock::cli::command().get_subcommands() {
+        for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+            assert!(option.get_help().is_some(), "{} of {}", option.get_id(), command.get_name());
         }
     }
 }
@@ -77,5 +62,23 @@ fn readme_has_the_table_of_exit_codes() {
     for row in ours {
         let line = format!("| {} | {} |", row.code.number(), row.meaning);
         assert!(readme.lines().any(|other| other.replace('`', "") == line), "{line}");
+    }
+}
+
+#[test]
+fn manual_pages_are_clean() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if Command::new("mandoc").arg("-V").output().is_err() {
+        skip!("no mandoc to read the manual pages");
+    }
+    for (name, text) in pages::all(root) {
+        let page = scratch();
+        let path = page.path().join(format!("{name}.1"));
+        fs::write(&path, text).unwrap();
+        let found = Command::new("mandoc").arg("-Tlint").arg(&path).output().unwrap();
+        let found = String::from_utf8_lossy(&found.stdout).into_owned();
+        // A page may refer to others that this machine does not have.
+        let found: Vec<_> = found.lines().filter(|line| !line.contains("not found: Xr")).collect();
+        assert!(found.is_empty(), "{name}: {found:?}");
     }
 }

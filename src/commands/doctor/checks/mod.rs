@@ -1,0 +1,207 @@
+//! Every check of the doctor. Pure: facts go in, findings come out.
+
+mod clocks;
+mod list;
+mod node;
+mod rights;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::facts::Facts;
+use crate::{
+    duration::show,
+    node::Fleet,
+    protocol::{quorum, votes_in},
+};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gravity {
+    /// The lock works; something makes its promise weaker.
+    Warning,
+    /// These nodes do not vote.
+    Node,
+    /// The list itself breaks the premises of Redlock.
+    List,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub gravity: Gravity,
+    /// A word for it, stable for programs.
+    pub check: &'static str,
+    /// Where; empty when it is about the list.
+    pub nodes: Vec<String>,
+    /// What was found.
+    pub what: String,
+    /// What it endangers.
+    pub endangers: String,
+    /// What would mend it.
+    pub mend: String,
+}
+
+/// What findings are made from.
+pub struct Patient<'a> {
+    /// The list.
+    pub fleet: &'a Fleet,
+    /// Its nodes as they are written.
+    pub names: &'a [String],
+    /// What is put before every key.
+    pub prefix: &'a str,
+    /// How long an answer may take.
+    pub node_timeout: Duration,
+    /// How long a node that forgot everything does not vote; `None` when the guard is off.
+    pub guard: Option<Duration>,
+    /// Each node.
+    pub facts: &'a [Facts],
+}
+
+impl Patient<'_> {
+    /// All findings, the worst first.
+    pub fn examine(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        self.list(&mut found);
+        for (name, facts) in self.names.iter().zip(self.facts) {
+            self.node(name, facts, &mut found);
+        }
+        self.votes(&mut found);
+        self.clocks(&mut found);
+        let mut merged: Vec<Finding> = Vec::new();
+        for finding in found {
+            let same = |other: &&mut Finding| {
+                other.check == finding.check
+                    && other.what == finding.what
+                    && other.mend == finding.mend
+            };
+            match merged.iter_mut().find(same) {
+                Some(other) => other.nodes.extend(finding.nodes),
+                None => merged.push(finding),
+            }
+        }
+        merged.sort_by_key(|finding| std::cmp::Reverse(finding.gravity));
+        merged
+    }
+
+    /// Which nodes vote in a fresh acquisition.
+    pub fn voters(&self, findings: &[Finding]) -> Vec<bool> {
+        let young = self.young();
+        let names = self.names.iter().zip(young);
+        names
+            .map(|(name, young)| {
+                let bad = |finding: &Finding| {
+                    finding.gravity != Gravity::Warning && finding.nodes.contains(name)
+                };
+                young.is_none() && !findings.iter().any(bad)
+            })
+            .collect()
+    }
+
+    fn young(&self) -> Vec<Option<Duration>> {
+        let ages: Vec<_> = self.facts.iter().map(Facts::age).collect();
+        self.guard.map_or(vec![None; ages.len()], |guard| votes_in(&ages, guard))
+    }
+
+    fn votes(&self, found: &mut Vec<Finding>) {
+        let young = self.names.iter().zip(self.young());
+        for (name, rest) in young.filter_map(|(name, rest)| Some((name, rest?))) {
+            found.push(Finding {
+                gravity: Gravity::Warning,
+                check: "young",
+                nodes: vec![name.clone()],
+                what: format!("restarted a short time ago and votes in {}", show(rest)),
+                endangers: "nothing: it does not vote until no lock that it forgot can be valid"
+                    .into(),
+                mend: "wait: redlock doctor --wait 5m".into(),
+            });
+        }
+    }
+}
+
+/// What it all amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A quorum votes and nothing was found.
+    Sound,
+    /// A quorum votes.
+    Warned,
+    /// Too few nodes vote.
+    NoQuorum,
+    /// Too few nodes vote for want of rights.
+    Refused,
+    /// The list itself is wrong.
+    WrongList,
+}
+
+/// Judges the findings; `votes` nodes of `all` vote.
+pub fn verdict(findings: &[Finding], facts: &[Facts], votes: usize) -> Verdict {
+    let all = facts.len();
+    let rights = |facts: &&Facts| {
+        facts.lacks_rights()
+            || facts.refusal.as_ref().is_some_and(crate::protocol::Refusal::is_about_rights)
+    };
+    let refusing = facts.iter().filter(rights).count();
+    if findings.iter().any(|finding| finding.gravity == Gravity::List) {
+        Verdict::WrongList
+    } else if votes < quorum(all) {
+        if all - refusing < quorum(all) { Verdict::Refused } else { Verdict::NoQuorum }
+    } else if findings.is_empty() {
+        Verdict::Sound
+    } else {
+        Verdict::Warned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub fn facts(info: &str) -> Facts {
+        Facts { info: Some(info.to_owned()), ..Facts::default() }
+    }
+
+    pub fn examine(facts: &[Facts]) -> (Vec<Finding>, Vec<bool>) {
+        let names: Vec<String> = (1..=facts.len()).map(|n| format!("db{n}:1")).collect();
+        let fleet = Fleet::parse(names.iter().map(String::as_str), None).unwrap();
+        let patient = Patient {
+            fleet: &fleet,
+            names: &names,
+            prefix: "",
+            node_timeout: Duration::from_millis(500),
+            guard: Some(Duration::from_secs(30)),
+            facts,
+        };
+        let findings = patient.examine();
+        let voters = patient.voters(&findings);
+        (findings, voters)
+    }
+
+    pub fn checks(findings: &[Finding]) -> Vec<&str> {
+        findings.iter().map(|finding| finding.check).collect()
+    }
+
+    #[test]
+    fn young_node_does_not_vote_yet() {
+        let up = |seconds: u32| facts(&format!("uptime_in_seconds:{seconds}\r\n"));
+        let (found, voters) = examine(&[up(900), up(9), up(900)]);
+        assert_eq!((checks(&found), voters), (vec!["young"], vec![true, false, true]));
+        assert_eq!(found[0].what, "restarted a short time ago and votes in 22s");
+        // All of them: a new fleet.
+        let (found, voters) = examine(&[up(3), up(9), up(4)]);
+        assert_eq!((checks(&found), voters), (vec![], vec![true; 3]));
+    }
+
+    #[test]
+    fn slow_answers_sentinels_and_old_servers() {
+        let slow = Facts { latency: Some(Duration::from_millis(126)), ..facts("role:master\r\n") };
+        let sentinel = facts("redis_mode:sentinel\r\n");
+        let old = facts("redis_version:5.0.14\r\n");
+        let (found, voters) = examine(&[slow, sentinel, old]);
+        assert_eq!(checks(&found), ["sentinel", "latency", "version"]);
+        assert_eq!(voters, [true, false, true]);
+    }
+}
