@@ -10,6 +10,7 @@
 mod acquire;
 mod bad_input;
 mod cancel;
+mod chaos;
 mod child;
 mod clocks;
 mod color;
