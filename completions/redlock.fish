@@ -44,6 +44,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l quorum-wait -d '
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'The exit code for "held by somebody else", 0 to 255' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l heartbeat -d 'Repeat the line about waiting after so long, doubling up to 5 min; 0s: never' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'For cron: keep the lock at least so long from its acquisition, also when the command is done' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l slots -d 'A semaphore: run while fewer than N others do, 1 to 64' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l max-runtime -d 'End the command after so long: TERM, then KILL after --kill-after; exit 124 (137)' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'How long after TERM the command gets KILL [default: 10s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l on-lost -d 'What becomes of the command when the lock is lost for certain' -r -f -a "kill\t''
@@ -177,6 +178,9 @@ complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-insecure 
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l wait -d 'Wait until every node votes and every held lock is on all nodes, at most so long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l color -d 'When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
@@ -196,6 +200,9 @@ complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l allow-even-no
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s k -l key -d 'A lock\'s name; repeatable' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l watch -d 'Look again every D [1s] until ^C; off a terminal each look is appended' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r

@@ -2,23 +2,25 @@
 //! point of the pure core; the node thread and the simulator drive it in the same way.
 
 mod ending;
+mod slots;
 #[cfg(test)]
 mod tests;
+mod trying;
 mod waiting;
 
 use std::time::Duration;
 
 use super::{
-    Action, ConnId, Contract, Event, Fencing, Holder, LinkEvent, Machine, NodeIndex, NodeView,
-    Note, Patience, Reply, Strategy, Timing, Token, Verdict,
-    attempt::{Attempt, Desk, Outcome},
+    Action, ConnId, Contract, Denial, Event, Fencing, Holder, LinkEvent, Machine, NodeIndex,
+    NodeView, Note, Patience, Reply, Strategy, Timing, Token,
+    attempt::Attempt,
     guard::Guard,
     hold::{Finding, Hold},
     lease::quorum,
     link::{Ask, Heard, Links, Sent, refusal},
     random::Random,
     views::Views,
-    wait::{Beginning, Rumours, Wait},
+    wait::{Rumours, Wait},
 };
 use crate::clock::Tick;
 
@@ -55,6 +57,10 @@ pub struct Session {
     started: Tick,
     outage_since: Option<Tick>,
     rumours: Rumours,
+    /// How many places there are to have what we want.
+    slots: usize,
+    /// What the last look at all of them came to.
+    looked: Option<Denial>,
 }
 
 impl Session {
@@ -63,8 +69,18 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, kin, random } =
-            contract;
+        let Contract {
+            nodes,
+            holder,
+            timing,
+            patience,
+            strategy,
+            fencing,
+            guard,
+            slots,
+            kin,
+            random,
+        } = contract;
         Self {
             nodes,
             holder,
@@ -75,11 +91,13 @@ impl Session {
             guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
-            views: Views::new(nodes, kin),
+            views: Views::new(nodes, slots, kin),
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
             rumours: Rumours::default(),
+            slots: slots.unwrap_or(1),
+            looked: None,
         }
     }
 }
@@ -89,7 +107,8 @@ impl Machine for Session {
 
     fn start(&mut self, now: Tick) {
         self.started = now;
-        self.attempt(now);
+        let place = self.any_place();
+        self.attempt(place, now);
     }
 
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
@@ -195,46 +214,6 @@ impl Session {
         self.links.actions().push(Action::Tell(event));
     }
 
-    /// Runs `work` on the attempt with everything it needs.
-    fn with_attempt<T>(
-        &mut self,
-        now: Tick,
-        work: impl FnOnce(&mut Attempt, &mut Desk<'_>) -> T,
-    ) -> Option<T> {
-        let value = valuer(&self.holder, now.since(self.started));
-        let electorate = self.guard.electorate(&self.links.told(), now);
-        let mut desk = Desk {
-            links: &mut self.links,
-            electorate: &electorate,
-            fencing: self.fencing,
-            views: &mut self.views,
-            random: &mut self.random,
-            timing: &self.timing,
-            value: &value,
-            now,
-        };
-        match &mut self.phase {
-            Phase::Trying(attempt) => Some(work(attempt, &mut desk)),
-            _ => None,
-        }
-    }
-
-    fn attempt(&mut self, now: Tick) {
-        let value = valuer(&self.holder, now.since(self.started));
-        let electorate = self.guard.electorate(&self.links.told(), now);
-        let mut desk = Desk {
-            links: &mut self.links,
-            electorate: &electorate,
-            fencing: self.fencing,
-            views: &mut self.views,
-            random: &mut self.random,
-            timing: &self.timing,
-            value: &value,
-            now,
-        };
-        self.phase = Phase::Trying(Attempt::start(self.nodes, self.strategy, &mut desk));
-    }
-
     fn hear(&mut self, heard: Heard, now: Tick) {
         match heard {
             Heard::Introduced(_) => self.introduced(),
@@ -295,7 +274,7 @@ impl Session {
                 self.with_attempt(now, |attempt, desk| attempt.answer(node, sent, reply, desk));
             }
             Phase::Waiting(wait) => {
-                if sent.ask == Ask::Look {
+                if sent.ask == Ask::Look && self.links.is_in_focus(sent) {
                     self.views.learn(node, reply, now);
                     match reply {
                         Reply::Refused(_) => wait.failed(node),
@@ -326,68 +305,6 @@ impl Session {
                 }
             };
             self.tell(event);
-        }
-    }
-
-    fn step_attempt(&mut self, now: Tick) {
-        let outcome = self.with_attempt(now, Attempt::step).flatten();
-        match outcome {
-            Some(Outcome::Acquired) => self.acquired(now),
-            Some(Outcome::Denied(verdict)) => self.denied(verdict, now),
-            None => {
-                if self.out_of_patience().is_some_and(|at| now >= at) {
-                    let verdict = match &self.phase {
-                        Phase::Trying(attempt) => attempt
-                            .verdict(&self.views, &self.guard.electorate(&self.links.told(), now)),
-                        _ => return,
-                    };
-                    self.denied(verdict, now);
-                }
-            }
-        }
-    }
-
-    fn acquired(&mut self, now: Tick) {
-        let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            return;
-        };
-        let electorate = self.guard.electorate(&self.links.told(), now);
-        let (token, mut lease) = (attempt.token(), attempt.lease().clone());
-        lease.retain(|node| electorate.counts(node));
-        self.recovered();
-        let nodes = lease.nodes();
-        let validity = lease.validity().unwrap_or(now);
-        let waited = now.since(self.started);
-        let value = valuer(&self.holder, now.since(self.started))(token);
-        let number = attempt.number();
-        let heal = Some((value, number));
-        let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
-        hold.keep(&mut self.links, &self.timing, now);
-        self.phase = Phase::Holding(hold);
-        if let Some(number) = number {
-            self.tell(Event::Fenced(number));
-        }
-        self.tell(Event::Acquired { token, validity, nodes, waited });
-        self.step(now);
-    }
-
-    /// An attempt ended without the lock: its votes are given back, and we wait or give up.
-    fn denied(&mut self, verdict: Verdict, now: Tick) {
-        let Phase::Trying(attempt) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            return;
-        };
-        let denial = self.denial(verdict, now);
-        self.links.release(attempt.token(), false, now);
-        if self.is_final(verdict, now) {
-            self.tell(Event::Denied(denial));
-            self.settle(now);
-            return;
-        }
-        self.note(denial, now);
-        if self.links.listening() >= quorum(self.nodes) {
-            self.sleep(verdict, attempt.trip(), now);
-        } else {
-            self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
         }
     }
 }

@@ -15,9 +15,32 @@ use crate::{
 /// The nodes of a list, in canonical order, as they are written.
 pub type Names = [String];
 
+/// What is wanted of the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sought {
+    /// All of them together.
+    #[default]
+    All,
+    /// Any one.
+    Slot,
+}
+
 /// The sentence for `denial` of the locks `keys`.
-pub fn sentence(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> String {
-    let key = keys.join(", ");
+pub fn sentence(
+    denial: &Denial,
+    (keys, sought): (&[String], Sought),
+    names: &Names,
+    now: SystemTime,
+) -> String {
+    if sought == Sought::Slot
+        && let Some(text) = slots(denial, keys, names, now)
+    {
+        return text;
+    }
+    let key = match sought {
+        Sought::All => keys.join(", "),
+        Sought::Slot => keys[..1].concat(),
+    };
     let holders = holders(denial, keys, names, now);
     // Of several keys each holder's is named.
     let held = |it: &str| match keys {
@@ -79,6 +102,67 @@ pub fn sentence(denial: &Denial, keys: &[String], names: &Names, now: SystemTime
         )),
     }
 }
+
+/// Where one of several slots would do, and they are taken: how many, and who has them.
+fn slots(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> Option<String> {
+    let (key, number) = (keys.first()?, keys.len());
+    let all = match number {
+        1 => format!("the only slot of '{key}' is held"),
+        _ => format!("all {number} slots of '{key}' are held"),
+    };
+    let text = match denial.verdict {
+        Verdict::Held => all,
+        Verdict::Contended => format!(
+            "'{key}' is contended: none of {number} slots is free, and not each is really held"
+        ),
+        Verdict::Ourselves { .. } => {
+            return Some(format!(
+                "{all} by the very run that this is part of, which would be waited for without \
+                 end; to run under its lock: --reentrant"
+            ));
+        }
+        _ => return None,
+    };
+    let mut seen: Vec<(&Obstacle, Option<Duration>)> = Vec::new();
+    for obstacle in denial.nodes.iter().flat_map(|view| match view {
+        NodeView::Held(obstacles) => obstacles.as_slice(),
+        _ => &[],
+    }) {
+        let same = |(other, _): &&mut (&Obstacle, _)| {
+            other.key == obstacle.key && identity(&other.occupant) == identity(&obstacle.occupant)
+        };
+        match seen.iter_mut().find(same) {
+            // `None` is for ever.
+            Some((_, longest)) => {
+                *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b))
+            }
+            None => seen.push((obstacle, obstacle.expires_in)),
+        }
+    }
+    // Who comes first is told in full: the lock that would end first.
+    seen.sort_by_key(|(obstacle, expires)| (expires.is_none(), *expires, obstacle.key));
+    let mut told = seen
+        .iter()
+        .enumerate()
+        .take(NAMED)
+        .map(|(place, (obstacle, expires))| {
+            if place == 0 {
+                describe(&obstacle.occupant, *expires, now)
+            } else {
+                name(&obstacle.occupant)
+            }
+        })
+        .collect::<Vec<_>>();
+    if seen.len() > NAMED {
+        told.push(format!("{} more", seen.len() - NAMED));
+    }
+    let who = if told.is_empty() { String::new() } else { format!(", by {}", told.join(", ")) };
+    let troubles = troubles(&denial.nodes, names).map(|it| format!("; {it}"));
+    Some(format!("{text}{who}{}", troubles.unwrap_or_default()))
+}
+
+/// So many holders of slots are named.
+const NAMED: usize = 8;
 
 /// A run around us has the key at this place.
 fn ourselves(denial: &Denial, place: usize, keys: &[String]) -> String {

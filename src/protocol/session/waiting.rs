@@ -96,23 +96,31 @@ impl Session {
             return;
         };
         let electorate = self.guard.electorate(&self.links.told(), now);
-        let waking = wait.step(&mut self.links, &mut self.views, &electorate, &self.timing, now);
+        let known = (&mut self.links, &mut self.views, &electorate);
+        let waking = wait.step(known, &mut self.random, &self.timing, now);
         let (verdict, trip) = (wait.verdict(), wait.trip());
         match waking {
             Waking::NotYet => {
                 if self.out_of_patience().is_some_and(|at| now >= at) {
                     let denial = self.denial(verdict, now);
+                    let denial = self.of_all(denial);
                     self.tell(Event::Denied(denial));
                     self.settle(now);
                 }
             }
-            Waking::Free => {
+            Waking::Free(place) => {
                 self.recovered();
-                self.attempt(now);
+                self.attempt(place, now);
                 self.step(now);
             }
             Waking::Taken => {
                 let denial = self.denial(verdict, now);
+                if self.slots > 1 {
+                    self.looked = Some(denial.clone());
+                }
+                if self.looks_again(verdict, trip, now) {
+                    return self.sleep_from(Beginning::Soon, verdict, trip, now);
+                }
                 if self.is_final(verdict, now) {
                     self.tell(Event::Denied(denial));
                     self.settle(now);
