@@ -63,7 +63,9 @@ pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     match place(path)? {
         Place::File(path) => swap(&path, text),
         Place::Special => {
-            let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+            // Neither waits for a reader nor takes a terminal for ours.
+            let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+            let flags = i32::try_from(flags.bits()).unwrap_or(0);
             let file = OpenOptions::new().append(true).custom_flags(flags).open(path);
             append(file.with_context(|| named("cannot open", path))?, text)
         }
