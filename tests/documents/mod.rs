@@ -2,7 +2,10 @@
 //! generates them anew and fails when they differ. `REDLOCK_REWRITE=1 cargo test documents` writes
 //! them.
 
+mod blocks;
 mod completion;
+mod examples;
+mod five_masters;
 mod pages;
 
 use std::{env, fs, path::Path, process::Command};
