@@ -44,11 +44,6 @@ pub fn exit_line(code: u8, reason: &str) {
     line(&format!("exit {code}: {reason}"));
 }
 
-/// Writes a text that the user asked for (help, version) to standard output.
-pub fn print(text: &str) {
-    write(rustix::stdio::stdout(), text);
-}
-
 /// Writes what a script waits for to standard output, and says when that failed.
 pub fn deliver(text: &str) -> std::io::Result<()> {
     let mut rest = text.as_bytes();
