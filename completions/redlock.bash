@@ -301,7 +301,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --token --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --strategy --quiet --verbose --log-format --help"
+            opts="-k -t -n -w -E -q -v -h --key --ttl --token --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --min-hold --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --username --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --strategy --quiet --verbose --log-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -348,6 +348,10 @@ _redlock() {
                     return 0
                     ;;
                 --heartbeat)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --min-hold)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -23,6 +23,7 @@ mod harness;
 mod hold;
 mod house;
 mod interop;
+mod min_hold;
 mod premises;
 mod recipes;
 mod sandbox;

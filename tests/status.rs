@@ -93,6 +93,7 @@ fn json_has_the_documented_fields() {
                 "prog",
                 "since_ms",
                 "ttl_ms",
+                "until_ms",
                 "user"
             ]
         );
@@ -130,8 +131,11 @@ fn lives_of_locks_and_what_to_do_about_them() {
     case("late", "held", "late", "late: not extended for 23s, frees itself in 6");
     set(&fleet, &all, "acquired", "", 7_000);
     case("acquired", "held", "acquired", "taken by acquire, ends in 6");
-    set(&fleet, &all, "finished", ",\"until\":1", 7_000);
-    case("finished", "held", "finished", "finished: held for 6");
+    set(&fleet, &all, "finished", ",\"until\":1700000012000", 7_000);
+    let told = "finished, held until 22:13:32Z, frees itself in 6";
+    case("finished", "held", "finished", told);
+    set(&fleet, &all, "kept", EVERY, 37_000);
+    case("kept", "held", "kept", "kept for longer than its ttl");
     set(&fleet, &[1], "leftover", EVERY, 7_000);
     case("leftover", "partial", "leftover", "leftover on 1 node, frees itself in 6");
     for server in fleet.servers() {

@@ -26,8 +26,8 @@ pub struct StatusArgs {
     ///
     /// Each of locks: key, state (held, unknown, partial, free), on and of (nodes), expires_in_ms,
     /// held_for_ms, waiters, life, extended_ago_ms, token, holder (host, pid, user, label, prog,
-    /// since_ms, ttl_ms, every_ms, other_list), foreign, advice, release, nodes (each: node, shows,
-    /// what, expires_in_ms).
+    /// since_ms, ttl_ms, every_ms, until_ms, other_list), foreign, advice, release, nodes (each:
+    /// node, shows, what, expires_in_ms).
     ///
     /// Each of gaps: node, reason: its locks could not all be listed. New fields may come; v grows
     /// when one changes or goes.

@@ -28,7 +28,7 @@ pub struct RunArgs {
     /// Checks that the token holds the lock on a quorum of nodes (else 79), extends it while the
     /// command runs, ends the command when it is lost, and leaves a full ttl behind instead of
     /// releasing it.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "fence"])]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
     pub token: Option<String>,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -42,6 +42,14 @@ pub struct RunArgs {
     /// a lock that nobody really holds (leftovers of the dead: exit 75).
     #[arg(long, help_heading = "Waiting", conflicts_with = "conflict_exit_code")]
     pub skip: bool,
+    /// For cron: keep the lock at least so long from its acquisition, also when the command is done.
+    ///
+    /// Hosts whose clocks differ start the same job at different moments: with --skip and a min-hold
+    /// that is longer than their difference it runs once. The lock is kept whatever the command's
+    /// status, and also when redlock is killed; not when the command could not be executed. Until
+    /// then others find it "finished, held until HH:MM:SSZ".
+    #[arg(long, value_name = "D", value_parser = duration::parse)]
+    pub min_hold: Option<Duration>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub child: ChildArgs,

@@ -26,6 +26,8 @@ pub enum Command {
     Start,
     /// Stop it: give up or release.
     Stop,
+    /// Stop it after its work: a lock that is to be kept for a time stays.
+    Finish,
     /// Stop it and leave the lock on the nodes.
     Keep,
     /// Go on with the next page.
@@ -207,6 +209,10 @@ impl<M: Machine> EventLoop<M> {
                 Ok(Command::Stop) => {
                     self.leave = Leave::Taken;
                     self.machine.stop(now);
+                }
+                Ok(Command::Finish) => {
+                    self.leave = Leave::Taken;
+                    self.machine.finish(now);
                 }
                 Ok(Command::Keep) => {
                     self.leave = Leave::Taken;

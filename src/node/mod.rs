@@ -58,6 +58,12 @@ impl Nodes {
         self.commands.send(Command::Stop);
     }
 
+    /// As [`Nodes::stop`] after the work was done: a lock that is to be kept for a time stays until
+    /// then.
+    pub fn finish(&self) {
+        self.commands.send(Command::Finish);
+    }
+
     /// As [`Nodes::stop`], but a lock that is held stays on the nodes.
     pub fn keep(&self) {
         self.commands.send(Command::Keep);

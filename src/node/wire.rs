@@ -20,6 +20,7 @@ pub struct Wire {
     acquire: String,
     extend: String,
     release: String,
+    finish: String,
     look: String,
     fence: String,
     seal: String,
@@ -39,6 +40,7 @@ impl Wire {
             acquire: script(include_str!("scripts/acquire.lua")),
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
+            finish: script(include_str!("scripts/finish.lua")),
             look: script(include_str!("scripts/look.lua")),
             fence: script(include_str!("scripts/fence.lua")),
             seal: script(include_str!("scripts/seal.lua")),
@@ -86,6 +88,11 @@ impl Wire {
                 if *announce {
                     cmd.arg(&self.released);
                 }
+                cmd
+            }
+            Request::Finish { token, value, rest } => {
+                let mut cmd = self.eval(&self.finish, Some(token));
+                cmd.arg(value).arg(millis(*rest));
                 cmd
             }
             Request::Subscribe => {

@@ -91,6 +91,7 @@ pub struct Hold {
     number: Option<u64>,
     lease: Lease,
     seats: Vec<Seat>,
+    acquired: Tick,
     next: Tick,
     /// When we begin to listen on the holder's channel; `None` when we have. Short commands are
     /// over before that.
@@ -134,6 +135,7 @@ impl Hold {
             number,
             lease,
             seats,
+            acquired: now,
             next: asked.after(timing.every),
             attend: Some(now.after(ATTEND_AFTER)),
             round: Round::First { until: now.after(timing.node_timeout) },
@@ -141,6 +143,27 @@ impl Hold {
             validity,
             over: false,
         }
+    }
+
+    /// Has every node that takes part keep the lock for the wanted time, whatever becomes of us.
+    /// The expiry of the acquisition is the ttl, since its votes may have to be given back. No round
+    /// of its own: it promises nothing and is not reported.
+    pub fn keep(&self, links: &mut Links, timing: &Timing, now: Tick) {
+        if timing.rest(self.acquired, now).is_zero() {
+            return;
+        }
+        let ttl = timing.expiry(self.acquired, now);
+        for (node, seat) in links.nodes().zip(&self.seats) {
+            // Whoever failed is asked again in time, and then for this.
+            if seat.due || seat.confirmed {
+                links.ask(node, Request::Extend { token: self.token, ttl }, now);
+            }
+        }
+    }
+
+    /// When the lock became ours.
+    pub fn acquired(&self) -> Tick {
+        self.acquired
     }
 
     /// Something may have happened to the lock: ask all nodes now.
@@ -283,7 +306,8 @@ impl Hold {
                     if !links.owes(node, Ask::Extend(self.token)) {
                         seat.due = true;
                         seat.asked = if whole { self.rounds } else { seat.asked };
-                        let request = Request::Extend { token: self.token, ttl: timing.ttl };
+                        let ttl = timing.expiry(self.acquired, now);
+                        let request = Request::Extend { token: self.token, ttl };
                         links.ask(node, request, now);
                     }
                 }
@@ -321,7 +345,8 @@ impl Hold {
             if seat.absent && seat.back.is_none() && !seat.due && now >= seat.heal_from {
                 seat.heal_from = now.after(timing.retry);
                 let (token, value) = (self.token, self.value.clone());
-                let request = Request::Heal { token, value, ttl: timing.ttl, number: self.number };
+                let ttl = timing.expiry(self.acquired, now);
+                let request = Request::Heal { token, value, ttl, number: self.number };
                 links.ask(node, request, now);
             }
         }

@@ -49,5 +49,5 @@ pub use server::{Introduction, Mode, Role, Server, Unfit};
 pub use session::Session;
 pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
 pub use terms::{Action, Contract, Denial, Event, NodeView, Note, Patience, Strategy, Verdict};
-pub use timing::{Limits, Timing, TimingError, Ttl};
+pub use timing::{Limits, MinHold, Timing, TimingError, Ttl};
 pub use token::Token;

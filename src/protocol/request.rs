@@ -88,6 +88,17 @@ pub enum Request {
         /// would wake each other in a storm.
         announce: bool,
     },
+    /// The command has ended and the lock is kept for a while: where a key carries the token, the
+    /// value becomes `value` and the expiry `rest`; where memory is short, the expiry alone. As
+    /// final as a release. Answers [`Reply::Done`], [`Reply::Absent`] or [`Reply::Held`].
+    Finish {
+        /// The token that must be there.
+        token: Token,
+        /// The whole value, which says that the lock is only kept.
+        value: String,
+        /// For so long.
+        rest: Duration,
+    },
     /// Delete exactly what is named, and tell those who wait and the holder itself: a release from
     /// outside of the run whose lock it is. Answers [`Reply::Done`] when something was deleted,
     /// [`Reply::Absent`], or [`Reply::Held`] with what is there instead.
@@ -108,6 +119,27 @@ pub enum Request {
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
+}
+
+impl Request {
+    /// For how long it keeps keys at a node from its execution on: not at all when it sets and
+    /// raises none.
+    pub fn keeps(&self) -> Duration {
+        match self {
+            Self::Acquire { ttl, .. }
+            | Self::AcquireCounted { ttl, .. }
+            | Self::Heal { ttl, .. }
+            | Self::Extend { ttl, .. } => *ttl,
+            Self::Seal { .. }
+            | Self::Release { .. }
+            | Self::Finish { .. }
+            | Self::Free { .. }
+            | Self::Query(_)
+            | Self::Subscribe
+            | Self::Attend
+            | Self::Look => Duration::ZERO,
+        }
+    }
 }
 
 /// What sits at one of the keys.

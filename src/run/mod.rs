@@ -27,6 +27,11 @@ pub trait Lock {
     /// Gives the attempt up or releases the lock. Must not block. A second call does nothing.
     fn stop(&mut self);
 
+    /// As [`Lock::stop`] after the command has run: a lock that is to be kept for a time stays.
+    fn finish(&mut self) {
+        self.stop();
+    }
+
     /// We were stopped for a while: extend at once. Must not block.
     fn extend(&mut self);
 }
@@ -34,6 +39,10 @@ pub trait Lock {
 impl Lock for Nodes {
     fn stop(&mut self) {
         Nodes::stop(self);
+    }
+
+    fn finish(&mut self) {
+        Nodes::finish(self);
     }
 
     fn extend(&mut self) {

@@ -201,6 +201,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                 }
             }
             Action::Release => self.lock.stop(),
+            Action::Finish => self.lock.finish(),
             Action::Extend => self.lock.extend(),
             Action::Say(notice) => self.say.say(notice),
             Action::NameLeftover(since) => {

@@ -23,8 +23,8 @@ use crate::{
     duration::show,
     node::Fleet,
     protocol::{
-        Contract, Fencing, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy,
-        Timing, Token, Ttl,
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, RestartGuard,
+        Strategy, Timing, Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
@@ -56,6 +56,13 @@ impl RunSettings {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
+        let timing = match args.min_hold {
+            Some(hold) => {
+                let hold = MinHold::new(hold, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+                timing.keeping(hold)
+            }
+            None => timing,
+        };
         let patience = patience(&args.waiting, args.skip);
         check_label(args.label.as_deref())?;
         let adopted = args.token.as_deref().map(token).transpose()?;
@@ -170,7 +177,7 @@ pub(super) fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
         Some(GuardArg::Off) => RestartGuard::Off,
         Some(GuardArg::For(age)) => RestartGuard::For(age),
     };
-    GuardTerms { rule, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX }
+    GuardTerms { rule, own: timing.longest(), max_ttl: Ttl::DEFAULT_MAX }
 }
 
 pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {

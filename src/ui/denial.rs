@@ -7,7 +7,7 @@ use crate::{
     duration::show,
     protocol::{
         Denial, Holder, NodeIndex, NodeView, Obstacle, Occupant, Refusal, RefusalKind, Trouble,
-        Unfit, Verdict, Youth, quorum,
+        Unfit, Verdict, Youth, identity, quorum,
     },
 };
 
@@ -78,8 +78,10 @@ fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
     for (view, name) in denial.nodes.iter().zip(names) {
         let NodeView::Held(obstacles) = view else { continue };
         for obstacle in obstacles {
+            // What is known of one holder can change from one node's answer to the next's.
+            let who = identity(&obstacle.occupant);
             let same =
-                |other: &Obstacle| other.key == obstacle.key && other.occupant == obstacle.occupant;
+                |other: &Obstacle| other.key == obstacle.key && identity(&other.occupant) == who;
             match seen.iter_mut().find(|(other, ..)| same(other)) {
                 Some((_, nodes, longest)) => {
                     if !nodes.contains(&name.as_str()) {
@@ -128,13 +130,12 @@ fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTim
     remarks.extend(holder.label.as_deref());
     let since = UNIX_EPOCH.checked_add(Duration::from_millis(holder.since)).unwrap_or(UNIX_EPOCH);
     let age = now.duration_since(since).unwrap_or_default();
-    // humantime writes years up to 9999; what lies beyond is no time of ours.
-    let date = if holder.since < 253_402_300_800_000 {
-        humantime::format_rfc3339_seconds(since).to_string()
-    } else {
-        "an unknown time".to_owned()
-    };
+    let date = date(holder.since).unwrap_or_else(|| "an unknown time".to_owned());
     let life = match (holder.every, expires) {
+        _ if holder.until.is_some() => format!("{}, {ends}", finished(holder)),
+        (Some(_), Some(expires)) if expires > Duration::from_millis(holder.ttl) => {
+            format!("kept, {ends}")
+        }
         (Some(every), Some(expires)) => {
             let silent = Duration::from_millis(holder.ttl).saturating_sub(expires);
             let patience = Duration::from_millis(every) * 2 + Duration::from_millis(500);
@@ -153,6 +154,20 @@ fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTim
         remarks.join(", "),
         show(age),
     )
+}
+
+/// `finished, held until 14:03:12Z`: of a holder whose command is done.
+pub fn finished(holder: &Holder) -> String {
+    let time = holder.until.and_then(date).map(|date| date[11..].to_owned());
+    format!("finished, held until {}", time.unwrap_or_else(|| "an unknown time".to_owned()))
+}
+
+/// A Unix time in milliseconds as `2026-11-29T14:03:12Z`. humantime writes years up to 9999; what
+/// lies beyond is no time of ours.
+fn date(millis: u64) -> Option<String> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(millis));
+    let time = time.filter(|_| millis < 253_402_300_800_000)?;
+    Some(humantime::format_rfc3339_seconds(time).to_string())
 }
 
 /// What is wrong with the nodes that gave no answer that counts, grouped by the reason.
@@ -303,6 +318,30 @@ mod tests {
         let nodes = [held(&value, 5_000), held(&value, 5_000), NodeView::Free];
         let text = sentence(&denial(Verdict::Held, nodes), "K", &names(), at(0));
         assert!(text.ends_with("(0ms ago; late: not extended for 25s, expires in 5s)"), "{text}");
+    }
+
+    #[test]
+    fn holder_that_is_done_is_told_with_its_end_and_counts_once() {
+        let until = Some(1_700_000_050_000);
+        let holder = Holder::of_value(&ours()).unwrap();
+        let done = Holder { until, every: None, ..holder }.value(Token::from_random(1));
+        // One node was asked before the holder was done.
+        let nodes = [held(done.as_bytes(), 38_000), held(&ours(), 30_000), NodeView::Free];
+        assert_eq!(
+            sentence(&denial(Verdict::Held, nodes), "K", &names(), at(1_700_000_012)),
+            "'K' is held by db1 pid 4242 (backup, dump, nightly) since 2023-11-14T22:13:20Z \
+             (12s ago; finished, held until 22:14:10Z, expires in 38s)"
+        );
+        let far = Holder { until: Some(u64::MAX), ..Holder::default() };
+        assert_eq!(finished(&far), "finished, held until an unknown time");
+    }
+
+    #[test]
+    fn holder_that_is_kept_beyond_its_ttl_is_not_called_alive() {
+        let value = ours();
+        let nodes = [held(&value, 40_000), held(&value, 40_000), NodeView::Free];
+        let text = sentence(&denial(Verdict::Held, nodes), "K", &names(), at(0));
+        assert!(text.ends_with("(0ms ago; kept, expires in 40s)"), "{text}");
     }
 
     #[test]

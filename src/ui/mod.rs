@@ -15,7 +15,7 @@ mod words;
 use std::os::fd::AsFd;
 
 pub use clean::clean;
-pub use denial::{Names, describe, trouble, troubles};
+pub use denial::{Names, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use table::Table;
 pub use voice::{Format, Hush, Tone, Voice};

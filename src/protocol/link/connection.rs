@@ -1,6 +1,6 @@
 //! One connection: what is unanswered on it, and who is overdue.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use super::super::{Action, ConnId, Request, Timing, Token};
 use crate::clock::Tick;
@@ -16,7 +16,7 @@ pub enum Ask {
     Heal(Token),
     /// [`Request::Extend`] for this token.
     Extend(Token),
-    /// [`Request::Release`] for this token.
+    /// [`Request::Release`] or [`Request::Finish`] for this token.
     Release(Token),
     /// [`Request::Subscribe`].
     Subscribe,
@@ -37,7 +37,7 @@ impl Ask {
             Request::Seal { token, .. } => Self::Seal(*token),
             Request::Heal { token, .. } => Self::Heal(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
-            Request::Release { token, .. } => Self::Release(*token),
+            Request::Release { token, .. } | Request::Finish { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
@@ -61,6 +61,8 @@ pub struct Sent {
     pub ask: Ask,
     /// When its first byte was queued.
     pub at: Tick,
+    /// For how long it keeps its token's keys there.
+    pub(super) keeps: Duration,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,6 @@ impl Conn {
 pub(super) fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
     let ask = Ask::of(&request);
     conn.sets |= ask.sets().is_some();
-    conn.unanswered.push_back(Sent { ask, at: now });
+    conn.unanswered.push_back(Sent { ask, at: now, keeps: request.keeps() });
     actions.push(Action::Send(conn.id, request));
 }

@@ -13,6 +13,8 @@
 mod connection;
 mod node;
 
+use std::time::Duration;
+
 use super::{
     Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
     Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
@@ -118,14 +120,14 @@ impl Links {
     /// Queues a request on the node's current connection, opening one where there is none.
     pub fn ask(&mut self, node: NodeIndex, request: Request, now: Tick) {
         let link = &mut self.nodes[node.get()];
-        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.connect(now, &mut self.actions);
         link.queue(request, now, &mut self.actions);
     }
 
     /// Has the node's current connection told of releases, opening one where there is none.
     pub fn listen(&mut self, node: NodeIndex, now: Tick) {
         let link = &mut self.nodes[node.get()];
-        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.connect(now, &mut self.actions);
         if let Some(conn) = &mut link.current
             && conn.listening == Listening::No
         {
@@ -158,6 +160,15 @@ impl Links {
     /// Gives `token` up: on every node that may carry it, behind whatever was sent, a release is
     /// written on each connection that may still execute an acquire of it, and on the current one.
     pub fn release(&mut self, token: Token, announce: bool, now: Tick) {
+        self.give_up(token, &Request::Release { token, announce }, now);
+    }
+
+    /// Gives `token` up in the same way, and leaves `value` in its place for `rest`.
+    pub fn finish(&mut self, token: Token, value: String, rest: Duration, now: Tick) {
+        self.give_up(token, &Request::Finish { token, value, rest }, now);
+    }
+
+    fn give_up(&mut self, token: Token, request: &Request, now: Tick) {
         for link in &mut self.nodes {
             let Some(carried) = link.carried.iter_mut().find(|c| c.token == token) else {
                 continue;
@@ -165,7 +176,6 @@ impl Links {
             if carried.release.is_some() {
                 continue;
             }
-            let request = Request::Release { token, announce };
             carried.release = Some(request.clone());
             for conn in &mut link.aside {
                 if conn.may_set(token) {
@@ -173,9 +183,9 @@ impl Links {
                 }
             }
             match &mut link.current {
-                Some(conn) => push(conn, request, now, &mut self.actions),
+                Some(conn) => push(conn, request.clone(), now, &mut self.actions),
                 // A new connection writes the releases of what was given up first of all.
-                None => link.connect(self.timing.ttl, now, &mut self.actions),
+                None => link.connect(now, &mut self.actions),
             }
         }
     }
@@ -349,12 +359,12 @@ impl Links {
         })
     }
 
-    /// The nodes that may carry a token of ours although all were given up, with the time from
-    /// which on they keep it for at most a ttl.
+    /// The nodes that may carry a token of ours although all were given up, with the time until
+    /// which they keep it at the most.
     pub fn untold(&self) -> Vec<(NodeIndex, Tick)> {
         let still = |link: &Link| {
             let carried = link.carried.iter().filter(|c| c.evidence != Evidence::Asked);
-            carried.map(|c| c.kept_from).max().map(|from| (link.node, from))
+            carried.map(|c| c.kept_until).max().map(|until| (link.node, until))
         };
         self.nodes.iter().filter_map(still).collect()
     }

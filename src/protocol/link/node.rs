@@ -1,6 +1,6 @@
 //! One node: its connections, and the tokens that it may still carry.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use super::{
     super::{Action, ConnId, Introduction, NodeIndex, Reply, Request, Token, Unfit},
@@ -17,10 +17,10 @@ pub(super) struct Carried {
     pub(super) release: Option<Request>,
     /// It was asked more than once to set the token.
     pub(super) again: bool,
-    /// A request that keeps the token there for a ttl was executed at this time at the latest, as
-    /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
-    /// when its connection broke.
-    pub(super) kept_from: Tick,
+    /// Until when the node keeps the token at the most, as far as is known: each request keeps it
+    /// from its execution on, which was, at the latest, when it was queued, when it was answered (a
+    /// stopped node executes late), or when its connection broke.
+    pub(super) kept_until: Tick,
 }
 
 /// Why a node may carry a token.
@@ -60,11 +60,11 @@ impl Link {
     }
 
     /// Opens a connection where there is none; releases of what was given up go first.
-    pub(super) fn connect(&mut self, ttl: Duration, now: Tick, actions: &mut Vec<Action>) {
+    pub(super) fn connect(&mut self, now: Tick, actions: &mut Vec<Action>) {
         if self.current.is_some() {
             return;
         }
-        self.carried.retain(|c| c.release.is_none() || now < c.kept_from.after(ttl));
+        self.carried.retain(|c| c.release.is_none() || now < c.kept_until);
         let id = ConnId { node: self.node, serial: self.serial };
         self.serial += 1;
         actions.push(Action::Open(id));
@@ -90,9 +90,10 @@ impl Link {
             | Request::AcquireCounted { token, .. }
             | Request::Heal { token, .. }
             | Request::Extend { token, .. } => {
+                let kept_until = now.after(request.keeps());
                 match self.carried.iter_mut().find(|carried| carried.token == token) {
                     Some(carried) => {
-                        carried.kept_from = now;
+                        carried.kept_until = carried.kept_until.max(kept_until);
                         carried.again = true;
                     }
                     None => self.carried.push(Carried {
@@ -100,11 +101,12 @@ impl Link {
                         evidence: Evidence::Asked,
                         release: None,
                         again: false,
-                        kept_from: now,
+                        kept_until,
                     }),
                 }
             }
             Request::Release { .. }
+            | Request::Finish { .. }
             | Request::Seal { .. }
             | Request::Subscribe
             | Request::Attend
@@ -144,8 +146,9 @@ impl Link {
                 self.carried[place].evidence == Evidence::Asked
             }
             (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
-                self.carried[place].evidence = Evidence::Confirmed;
-                self.carried[place].kept_from = now;
+                let carried = &mut self.carried[place];
+                carried.evidence = Evidence::Confirmed;
+                carried.kept_until = carried.kept_until.max(now.after(sent.keeps));
                 false
             }
             // A refused acquire may have set one of several keys.
@@ -173,7 +176,7 @@ impl Link {
                 && c.evidence == Evidence::Asked
             {
                 c.evidence = Evidence::Unsure;
-                c.kept_from = now;
+                c.kept_until = c.kept_until.max(now.after(sent.keeps));
             }
         }
     }

@@ -81,6 +81,7 @@ impl Machine {
         match event {
             Event::Acquired { validity, waited, .. } if self.phase == Phase::Waiting => {
                 self.phase = Phase::Ready;
+                self.acquired = Some(now);
                 self.say(Notice::Acquired { waited });
                 self.extended_to(validity);
             }

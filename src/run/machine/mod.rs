@@ -54,6 +54,8 @@ pub struct Machine {
     lease: Lease,
     /// The end of the validity, as far as known.
     validity: Option<Tick>,
+    /// When the lock became ours.
+    acquired: Option<Tick>,
     /// Why the status is 79.
     loss: Option<Reason>,
     /// No more news of the lock will come.
@@ -85,6 +87,7 @@ impl Machine {
             phase: Phase::Waiting,
             lease: Lease::Armed,
             validity: None,
+            acquired: None,
             loss: None,
             lock_gone: false,
             spawned: None,

@@ -29,8 +29,12 @@ impl Machine {
             // Held to the end? No: whatever the command said, it said it without the lock.
             self.loss.get_or_insert(Reason::RanOut);
         }
+        let deed = match self.never_started {
+            None => Action::Finish,
+            Some(_) => Action::Release,
+        };
         let Outcome { exit, reason } = self.verdict();
-        self.release(now, exit, reason);
+        self.give_back(deed, now, exit, reason);
     }
 
     /// 79 beats 124 and 137, which beat the command's own status.
@@ -68,8 +72,13 @@ impl Machine {
         Outcome { exit, reason: None }
     }
 
-    /// Lets the guardian go and gives the lock, or the attempt, up.
+    /// Gives the attempt up, or a lock under which nothing has run.
     pub(super) fn release(&mut self, now: Tick, exit: Exit, reason: Option<Reason>) {
+        self.give_back(Action::Release, now, exit, reason);
+    }
+
+    /// Lets the guardian go and has the lock given back.
+    fn give_back(&mut self, deed: Action, now: Tick, exit: Exit, reason: Option<Reason>) {
         self.phase = Phase::Releasing;
         self.release_by = Some(now.after(Rules::RELEASE));
         self.outcome = Some(Outcome { exit, reason });
@@ -77,7 +86,7 @@ impl Machine {
         if self.lock_gone {
             self.give_up_release(now);
         } else {
-            self.push(Action::Release);
+            self.push(deed);
         }
     }
 
@@ -102,7 +111,7 @@ impl Machine {
     pub(super) fn give_up_release(&mut self, now: Tick) {
         let timing = &self.rules.timing;
         if self.validity.is_some_and(|end| end.after(timing.drift) > now) {
-            let at_most = timing.ttl;
+            let at_most = self.acquired.map_or(timing.ttl, |at| timing.expiry(at, now));
             self.say(Notice::NotReleased { at_most });
         }
         self.end();

@@ -114,6 +114,8 @@ pub enum Action {
     StandDown,
     /// Give up the attempt or release the lock; [`Event::Settled`] follows.
     Release,
+    /// The same after a command that ran: a lock that is to be kept for a time stays until then.
+    Finish,
     /// The lock may have missed its time: extend at once.
     Extend,
     /// Say it.
