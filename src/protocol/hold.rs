@@ -86,9 +86,9 @@ enum Round {
 #[derive(Debug)]
 pub struct Hold {
     token: Token,
-    value: String,
-    /// The fencing token.
-    number: Option<u64>,
+    /// With which value and fencing token nodes that lose the lock are healed; none where that is
+    /// somebody else's to do.
+    heal: Option<(String, Option<u64>)>,
     lease: Lease,
     seats: Vec<Seat>,
     acquired: Tick,
@@ -104,11 +104,11 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The lock was acquired under `token`, with `lease` so far; `value` and fencing token are
-    /// what nodes that lose it are healed with.
+    /// The lock was acquired under `token`, with `lease` so far; `heal` is the value and the
+    /// fencing token that nodes which lose it are healed with, if that is ours to do.
     pub fn start(
         token: Token,
-        (value, number): (String, Option<u64>),
+        heal: Option<(String, Option<u64>)>,
         lease: Lease,
         links: &Links,
         views: &Views,
@@ -131,8 +131,7 @@ impl Hold {
         let asked = validity.before(timing.ttl.saturating_sub(timing.drift));
         Self {
             token,
-            value,
-            number,
+            heal,
             lease,
             seats,
             acquired: now,
@@ -332,6 +331,9 @@ impl Hold {
     /// Sets the lock again on nodes that have nothing there: only in a round that proved it ours
     /// on a quorum, and only while the command is not being ended.
     fn heal(&mut self, links: &mut Links, timing: &Timing, now: Tick) {
+        let Some((value, number)) = &self.heal else {
+            return;
+        };
         let proved = self.seats.iter().filter(|seat| seat.strict && seat.confirmed).count();
         let ending = now >= self.validity.before(timing.reserve());
         if !matches!(self.round, Round::Extension { .. })
@@ -344,9 +346,9 @@ impl Hold {
             let seat = &mut self.seats[node.get()];
             if seat.absent && seat.back.is_none() && !seat.due && now >= seat.heal_from {
                 seat.heal_from = now.after(timing.retry);
-                let (token, value) = (self.token, self.value.clone());
+                let (token, value, number) = (self.token, value.clone(), *number);
                 let ttl = timing.expiry(self.acquired, now);
-                let request = Request::Heal { token, value, ttl, number: self.number };
+                let request = Request::Heal { token, value, ttl, number };
                 links.ask(node, request, now);
             }
         }

@@ -49,6 +49,10 @@ pub struct Contract {
     pub fencing: Fencing,
     /// When nodes that restarted may vote.
     pub guard: GuardTerms,
+    /// How many keys there are when one of them is wanted, any (`--slots`); none: all together.
+    pub slots: Option<usize>,
+    /// The tokens of the runs around us: waiting for them would never end.
+    pub kin: Vec<Token>,
     /// Where randomness comes from: 128 random bits a call.
     pub random: Box<dyn FnMut() -> u128 + Send>,
 }
@@ -71,6 +75,8 @@ pub enum Action<E = Event> {
 /// What the owner of the session is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The slot of the lock, which follows at once: the place of its key among all.
+    Slot(usize),
     /// The fencing token of the lock, which follows at once.
     Fenced(u64),
     /// The lock is ours.
@@ -163,6 +169,11 @@ impl Denial {
 pub enum Verdict {
     /// One other holder has a quorum.
     Held,
+    /// A run around us has this key (by its place in the sorted list), and waits for us.
+    Ourselves {
+        /// Which.
+        key: usize,
+    },
     /// A quorum answered and nobody has one: split votes, or leftovers of the dead.
     Contended,
     /// Fewer than a quorum gave an answer that counts.
@@ -176,6 +187,8 @@ pub enum Verdict {
     Unfit,
     /// The token that was to be adopted does not hold the lock.
     NotOurs,
+    /// No run around us holds the lock.
+    NotInherited,
 }
 
 /// The last that is known of one node.

@@ -15,16 +15,17 @@ use rustix::{
 
 use super::{
     Lock,
-    environment::environment,
+    environment::{Holding, environment},
     machine::{Action, Input, Machine, Rules},
-    start::{CHANGED, Kit, dismiss, words},
+    report,
+    start::{CHANGED, Kit, dismiss},
 };
 use crate::{
     child::{self, Guardian, Launch, Left, Placement, Stat, TreeEvent},
     clock::{BootClock, Clock, Tick},
     exit::Exit,
     protocol::{Event, Token},
-    settings::RunPlan,
+    settings::{RunPlan, words},
     signal::{Placing, Received, Sender, Source},
     ui::{Notice, Process, Reason, Say},
 };
@@ -41,6 +42,8 @@ pub(super) struct Shell<'a, L> {
     token: Option<Token>,
     /// The fencing token.
     number: Option<u64>,
+    /// Which of the keys it is, where one of several was wanted.
+    slot: Option<usize>,
     alarm_at: Option<Tick>,
     /// The command's number, also when it is gone; only for comparing.
     command: Option<Pid>,
@@ -57,7 +60,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         kit: Kit,
         guardian: Option<Guardian>,
     ) -> Self {
-        let machine = Machine::new(Rules {
+        let rules = Rules {
             timing: plan.timing,
             placing: match kit.placement {
                 Placement::Own => Placing::Own,
@@ -71,7 +74,9 @@ impl<'a, L: Lock> Shell<'a, L> {
             max_stopped: plan.max_stopped(),
             heartbeat: plan.heartbeat,
             conflict: plan.conflict,
-        });
+            wait: plan.wait,
+        };
+        let machine = Machine::new(rules, BootClock.now());
         Self {
             plan,
             say,
@@ -82,6 +87,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             news_ended: false,
             token: None,
             number: None,
+            slot: None,
             alarm_at: None,
             command: None,
             interrupted: false,
@@ -204,6 +210,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             Action::Finish => self.lock.finish(),
             Action::Extend => self.lock.extend(),
             Action::Say(notice) => self.say.say(notice),
+            Action::Report(figures) => report::write(self.plan, &figures, self.say),
             Action::NameLeftover(since) => {
                 let processes = people(&self.kit.tree.descendants());
                 if !processes.is_empty() {
@@ -216,7 +223,8 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn spawn(&mut self) {
         let Some(token) = self.token else { return };
-        let environment = environment(std::env::vars_os(), &self.plan.facts, token, self.number);
+        let holding = Holding { token, number: self.number, slot: self.slot };
+        let environment = environment(std::env::vars_os(), &self.plan.facts, holding);
         let launch = Launch {
             command: &self.plan.command,
             environment: &environment,
@@ -376,6 +384,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                     match event {
                         Event::Acquired { token, .. } => self.token = Some(token),
                         Event::Fenced(number) => self.number = Some(number),
+                        Event::Slot(slot) => self.slot = Some(slot),
                         _ => {}
                     }
                     self.tell(Input::Lock(event));

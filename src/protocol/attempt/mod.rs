@@ -6,6 +6,8 @@ mod tie_break;
 mod verdict;
 mod vote;
 
+pub use verdict::contended_after;
+
 use std::time::Duration;
 
 use super::{
@@ -230,7 +232,7 @@ impl Attempt {
             };
         }
         if desk.views.is_held() {
-            return Some(Outcome::Denied(Verdict::Held));
+            return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         match self.phase {
             Phase::Vote { since, judge } => self.step_vote(since, judge, desk),

@@ -27,7 +27,7 @@ impl Attempt {
         if self.is_guarded() {
             return Some(Outcome::Denied(Verdict::Guarded(desk.electorate.youth())));
         }
-        if self.is_over(desk.now) {
+        if desk.views.kin().is_some() || self.is_over(desk.now) {
             return Some(Outcome::Denied(self.verdict(desk.views, desk.electorate)));
         }
         let leftovers = self.leftovers(desk);
@@ -103,7 +103,7 @@ impl Attempt {
 
     /// Asks the first node alone.
     pub(super) fn lead(&mut self, desk: &mut Desk<'_>) -> Option<Outcome> {
-        if let Some(verdict) = self.out_of_reach() {
+        if let Some(verdict) = self.out_of_reach(desk.views) {
             return Some(Outcome::Denied(verdict));
         }
         if self.is_over(desk.now) {
@@ -172,7 +172,7 @@ impl Attempt {
         judge: Option<Tick>,
         desk: &mut Desk<'_>,
     ) -> Option<Outcome> {
-        if let Some(verdict) = self.out_of_reach() {
+        if let Some(verdict) = self.out_of_reach(desk.views) {
             return Some(Outcome::Denied(verdict));
         }
         let hopeful = self.count(|seat| seat.ballot == Ballot::Asked);
