@@ -101,8 +101,12 @@ fn what_users_of_other_tools_looked_for_in_vain_is_said() {
     let mut run = redlock::cli::command().find_subcommand("run").unwrap().clone();
     let help = run.render_long_help().to_string();
     for (place, text, sentences) in [
-        ("the README's first screen", &screen, &["alive when the lock could pass on"][..]),
-        ("the README", &readme, &["**It does not promise**", "fencing token", "exec redlock run"]),
+        (
+            "the README's first screen",
+            &screen,
+            &["ends the command before the lock could pass on"][..],
+        ),
+        ("the README", &readme, &["**Nothing here covers**", "fencing token", "exec redlock run"]),
         (
             "run --help",
             &help,
