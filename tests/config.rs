@@ -134,7 +134,10 @@ fn every_key_of_the_file_is_overridden_by_its_variable() {
     assert_eq!(end(run()), End::Exit(78));
     home.config(&format!("{}connect-timeout = '1ms'\n", list(&fleet)));
     let other = run().env("REDLOCK_CONNECT_TIMEOUT", "1us");
-    refused(other.command(["true"]), 78, &["--connect-timeout must be at least 1ms"]);
+    let words = ["REDLOCK_CONNECT_TIMEOUT: it must be at least 1ms"];
+    refused(other.command(["true"]), 78, &words);
+    home.config(&format!("{}node-timeout = '0s'\n", list(&fleet)));
+    refused(run().args(["true"]), 78, &["config.toml:3: node-timeout: it must be at least 1ms"]);
 }
 
 #[test]

@@ -100,6 +100,10 @@ pub struct NodeArgs {
 pub struct Origins {
     /// `--nodes`.
     pub nodes: Origin,
+    /// `--connect-timeout`.
+    pub connect_timeout: Origin,
+    /// `--node-timeout`.
+    pub node_timeout: Origin,
     /// `--config`.
     pub config: Origin,
     /// `--password-file`.
@@ -132,6 +136,8 @@ impl Origins {
         };
         Self {
             nodes: of("nodes"),
+            connect_timeout: of("connect_timeout"),
+            node_timeout: of("node_timeout"),
             config: of("config"),
             password_file: of("password_file"),
             tls_ca: of("tls_ca"),
