@@ -4,7 +4,7 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
+    fmt, fs,
     io::ErrorKind,
     ops::Range,
     path::{Path, PathBuf},
@@ -33,8 +33,8 @@ const KEYS: &str = "nodes, username, password-file, tls-ca, tls-cert, tls-key, t
                     prefix, connect-timeout, node-timeout, max-ttl, restart-guard, \
                     allow-even-nodes";
 
-/// What the configuration file says; nothing where there is none.
-#[derive(Debug, Default)]
+/// What the configuration file says; nothing where there is none. Its debug form hides it.
+#[derive(Default)]
 pub struct Config {
     /// Which file it is, absolute.
     pub path: Option<PathBuf>,
@@ -66,6 +66,12 @@ pub struct Config {
     pub restart_guard: Option<Entry<GuardArg>>,
     /// Whether an even list is accepted.
     pub allow_even_nodes: Option<Entry<bool>>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// A value, and where it stands.
@@ -197,7 +203,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn wrong(&self, reason: impl std::fmt::Display) -> SettingsError {
+    fn wrong(&self, reason: impl fmt::Display) -> SettingsError {
         SettingsError::config(format!("{}: {reason}", self.place))
     }
 

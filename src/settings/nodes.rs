@@ -23,7 +23,6 @@ use crate::{
 };
 
 /// The nodes and what goes for all of them, checked.
-#[derive(Debug)]
 pub struct Nodes {
     /// The list.
     pub fleet: Fleet,
