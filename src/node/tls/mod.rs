@@ -12,10 +12,7 @@ use std::{fmt, sync::Arc};
 
 use rustls::{
     ClientConfig, RootCertStore,
-    crypto::{
-        CryptoProvider,
-        ring::{self, cipher_suite as suite},
-    },
+    crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
 };
 
@@ -123,7 +120,7 @@ impl TlsClient {
     ) -> Result<Self, TlsError> {
         let name = server_name.map(name).transpose()?;
         let trust = if matches!(roots, Roots::Anybody) { Trust::Blind } else { Trust::Checked };
-        let provider = Arc::new(provider());
+        let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Unusable(error.to_string()))?;
@@ -186,22 +183,6 @@ impl PartialEq for Peer {
 }
 
 impl Eq for Peer {}
-
-/// The cryptography of ring without ChaCha20: every server that speaks TLS 1.3 has AES-GCM
-/// (RFC 8446, 9.1), and what is not named here is not linked.
-fn provider() -> CryptoProvider {
-    CryptoProvider {
-        cipher_suites: vec![
-            suite::TLS13_AES_256_GCM_SHA384,
-            suite::TLS13_AES_128_GCM_SHA256,
-            suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-            suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-            suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-            suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-        ],
-        ..ring::default_provider()
-    }
-}
 
 fn name(text: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(text.to_owned()).map_err(|_| TlsError::ServerName)
