@@ -149,7 +149,7 @@ fn waiter_takes_whichever_slot_is_given_back_first() {
 #[test]
 fn each_slot_has_its_own_fencing_tokens_and_its_own_min_hold() {
     let fleet = fleet(3);
-    let mut run = |options: &[&str]| {
+    let run = |options: &[&str]| {
         let run = run(&fleet, "2").args(["-n"]).args(options);
         run.shell("echo $REDLOCK_SLOT $REDLOCK_FENCING_TOKEN").stdout_like("*\n").check().stdout
     };

@@ -84,6 +84,25 @@ pub struct RunArgs {
     /// smaller ones, is safe also from a holder that was stopped for longer than its lock lasted.
     #[arg(long)]
     pub fence: bool,
+    /// Write what became of the run, as one JSON object, when it is over.
+    ///
+    /// FILE is replaced as a whole; fd:N is appended to, and closed in the command. On every outcome
+    /// but a mistake in the command line; a report that cannot be written is a warning.
+    ///
+    /// v (1), outcome (ran, busy, timed-out, skipped, unavailable, refused, lost, max-runtime,
+    /// not-started, cancelled), exit (128 and the signal's number where the command died of one),
+    /// source of the exit code (command or redlock), key, label, host, start and end (RFC 3339,
+    /// UTC), wait_ms (for the lock), held_ms, extensions, failed_rounds (extensions that missed
+    /// their quorum), min_margin_ms (the least that was left of the lock's validity), nodes_ok
+    /// (those that took part the last time) of nodes, fingerprint (of the list of nodes). What does
+    /// not apply is null. New fields may come; v grows when one changes or goes.
+    ///
+    /// A FILE that ends in .prom becomes, for Prometheus's node_exporter, gauges with the label
+    /// key: redlock_last_start_timestamp_seconds, redlock_last_success_timestamp_seconds,
+    /// redlock_last_skip_timestamp_seconds, redlock_last_wait_seconds, redlock_last_held_seconds,
+    /// redlock_last_exit_code. What it says of other keys stays.
+    #[arg(long, value_name = "FILE|fd:N")]
+    pub report: Option<OsString>,
     /// How the nodes are asked.
     #[arg(long, value_enum, default_value_t)]
     pub strategy: StrategyArg,
@@ -161,7 +180,7 @@ pub struct ChildArgs {
     /// Treat the death of our parent as TERM, then KILL after --kill-after.
     ///
     /// For CI runners that kill only the step's shell [env: REDLOCK_DIE_WITH_PARENT=1].
-    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
     pub die_with_parent: bool,
     /// KILL a command that is stopped for so long [default: 10 x ttl].
     #[arg(long, value_name = "D", value_parser = duration::parse)]

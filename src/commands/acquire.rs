@@ -36,6 +36,7 @@ const STOPS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Carries it out.
 pub fn run(settings: AcquireSettings) -> Exit {
     let mut voice = Voice::new(settings.subject.clone(), settings.tone);
+    voice.warn(&settings.warnings);
     match attempt(settings, &mut voice) {
         Ok(exit) => exit,
         Err((what, error)) => {

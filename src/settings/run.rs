@@ -12,19 +12,16 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    around, nodes::Nodes,
+    around, config::Entry, nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
-    cli::{
-        GroupArg, GuardArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg,
-        WaitArgs,
-    },
+    cli::{GroupArg, LeftoverArg, LogFormatArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
     duration::show,
     node::Fleet,
     protocol::{
-        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, RestartGuard,
-        Strategy, Timing, Token, Ttl,
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
+        TimingError, Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Sought, Subject, Tone},
 };
@@ -60,6 +57,8 @@ pub struct RunSettings {
     pub subject: Subject,
     /// How much is said.
     pub tone: Tone,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
 }
 
 impl RunSettings {
@@ -70,12 +69,9 @@ impl RunSettings {
             None => keys(&args.key, &nodes.prefix)?,
             Some(number) => slots(&args.key, number, &nodes.prefix)?,
         };
-        let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
+        let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
-            Some(hold) => {
-                let hold = MinHold::new(hold, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
-                timing.keeping(hold)
-            }
+            Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
             None => timing,
         };
         let patience = patience(&args.waiting, args.skip);
@@ -106,7 +102,7 @@ impl RunSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: guard(&args.nodes, &timing),
+            guard: guard(&nodes, &timing),
             slots: args.slots.map(usize::from),
             kin,
             random: Box::new(|| Uuid::new_v4().as_u128()),
@@ -117,10 +113,19 @@ impl RunSettings {
             (false, false) => Hush::No,
         };
         let (verbosity, format) = (args.verbose, format(&args));
-        let plan = plan(args, facts, timing);
+        let plan = plan(args, facts, timing, patience);
         let terminal = ui::is_terminal();
         let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
-        Ok(Self { fleet: nodes.fleet, keys, contract, root, plan, subject, tone })
+        Ok(Self {
+            fleet: nodes.fleet,
+            keys,
+            contract,
+            root,
+            plan,
+            subject,
+            tone,
+            warnings: nodes.warnings,
+        })
     }
 }
 
@@ -194,9 +199,13 @@ pub(super) fn strategy(arg: StrategyArg) -> Strategy {
     }
 }
 
+/// Time-outs where no ttl is given are those of the default ttl.
+const USUAL_TTL: Duration = Duration::from_secs(30);
+
+/// The durations of a lock with this ttl; of a usual one where none is given.
 pub(super) fn timing(
-    ttl: Duration,
-    nodes: &NodeArgs,
+    ttl: Option<Duration>,
+    nodes: &Nodes,
     grace: Option<Duration>,
     margin: Option<Duration>,
 ) -> Result<Timing, SettingsError> {
@@ -213,22 +222,38 @@ pub(super) fn timing(
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let ttl = Ttl::new(ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+    let limit = nodes.max_ttl.as_ref().filter(|_| ttl.is_some());
+    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
+    let ttl = Ttl::new(ttl.unwrap_or(USUAL_TTL), max).map_err(|error| match limit {
+        Some(Entry { place, .. }) if matches!(error, TimingError::TooLong { .. }) => {
+            SettingsError::config(format!("{error} ({place})"))
+        }
+        _ => SettingsError::config(error),
+    })?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
+}
+
+/// Nobody keeps a lock for longer than nodes may have to remember one.
+fn min_hold(hold: Duration, nodes: &Nodes) -> Result<MinHold, SettingsError> {
+    let limit = nodes.max_ttl.as_ref();
+    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
+    MinHold::new(hold, max).map_err(|error| {
+        let place = limit.map_or_else(String::new, |Entry { place, .. }| format!(" ({place})"));
+        SettingsError::config(format!("{error}{place}"))
+    })
 }
 
 pub(super) fn fencing(wanted: bool) -> Fencing {
     if wanted { Fencing::On } else { Fencing::Off }
 }
 
-pub(super) fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
-    let rule = match args.restart_guard {
-        None | Some(GuardArg::Auto) => RestartGuard::Auto,
-        Some(GuardArg::Strict) => RestartGuard::Strict,
-        Some(GuardArg::Off) => RestartGuard::Off,
-        Some(GuardArg::For(age)) => RestartGuard::For(age),
-    };
-    GuardTerms { rule, own: timing.longest(), max_ttl: Ttl::DEFAULT_MAX }
+pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
+    let limit = nodes.max_ttl.as_ref().map(|entry| entry.value);
+    GuardTerms {
+        rule: nodes.restart_guard,
+        own: timing.longest().max(limit.unwrap_or_default()),
+        max_ttl: limit.unwrap_or(Ttl::DEFAULT_MAX),
+    }
 }
 
 pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
@@ -285,7 +310,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }
@@ -298,7 +323,7 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
-fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
+fn plan(args: RunArgs, facts: Facts, timing: Timing, patience: Patience) -> RunPlan {
     let child = args.child;
     RunPlan {
         command: args.command,
@@ -330,6 +355,11 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         } else {
             ParentDeath::Ignore
         },
+        wait: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
+        report: None,
         conflict: if args.skip {
             Conflict::Skip
         } else {

@@ -7,22 +7,20 @@ use uuid::Uuid;
 
 use super::{
     SettingsError, around,
-    nodes::Nodes,
+    nodes::{Nodes, Source},
     run::{
         check_label, fencing, guard as run_guard, holder, keys, patience, strategy, subject,
         timing, token,
     },
+    warning::Warning,
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, DoctorArgs, ExtendArgs, GuardArg, NodeArgs, ReleaseArgs, StatusArgs},
+    cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
-    protocol::{Contract, Holder, Key, Timing, Token, Wanted},
+    protocol::{Contract, GuardTerms, Holder, Key, RestartGuard, Timing, Token, Wanted},
     ui::{self, Format, Hush, Sought, Subject, Tone},
 };
-
-/// Time-outs where no ttl is given are those of the default ttl.
-const USUAL_TTL: Duration = Duration::from_secs(30);
 
 /// Locks on nodes.
 pub struct Target {
@@ -35,9 +33,14 @@ pub struct Target {
     /// What is put before every key.
     pub prefix: String,
     /// What named the nodes, for people.
-    pub source: String,
+    pub source: Source,
     /// Time-outs, and the ttl where one is needed.
     pub timing: Timing,
+    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
+    /// when the guard is off.
+    pub guard: Option<Duration>,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
 }
 
 impl Target {
@@ -49,19 +52,21 @@ impl Target {
     ) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(args)?;
         let keys = keys(names, &nodes.prefix)?;
-        let timing = timing(ttl.unwrap_or(USUAL_TTL), args, None, None)?;
-        let variable = env::var_os("REDLOCK_NODES");
-        let source = match (args.nodes.as_slice(), variable) {
-            ([only], Some(variable)) if *only == variable => "REDLOCK_NODES",
-            _ => "--nodes",
-        };
+        let timing = timing(ttl, &nodes, None, None)?;
+        let GuardTerms { rule, own, .. } = run_guard(&nodes, &timing);
         Ok(Self {
             names: nodes.names(),
             fleet: nodes.fleet,
             keys,
             prefix: nodes.prefix,
-            source: source.to_owned(),
+            source: nodes.source,
             timing,
+            guard: match rule {
+                RestartGuard::Off => None,
+                RestartGuard::For(age) => Some(age.max(own)),
+                RestartGuard::Auto | RestartGuard::Strict => Some(own),
+            },
+            warnings: nodes.warnings,
         })
     }
 
@@ -83,6 +88,8 @@ pub struct AcquireSettings {
     pub subject: Subject,
     /// How much is said.
     pub tone: Tone,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
     /// One JSON object instead of the token.
     pub json: bool,
     /// Where the token goes besides.
@@ -102,7 +109,7 @@ impl AcquireSettings {
         check_label(args.label.as_deref())?;
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
-        let timing = timing(args.ttl, &args.nodes, None, None)?;
+        let timing = timing(Some(args.ttl), &nodes, None, None)?;
         let patience = patience(&args.waiting, false);
         let mut subject = subject(&keys, Sought::All, &nodes, patience);
         // It has no --skip.
@@ -120,7 +127,7 @@ impl AcquireSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: run_guard(&args.nodes, &timing),
+            guard: run_guard(&nodes, &timing),
             slots: None,
             kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),
@@ -135,6 +142,7 @@ impl AcquireSettings {
                 heartbeat: Some(args.waiting.heartbeat).filter(|first| !first.is_zero()),
             },
             fleet: nodes.fleet,
+            warnings: nodes.warnings,
             keys,
             contract,
             json: args.json,
@@ -222,9 +230,6 @@ pub struct StatusSettings {
     pub watch: Option<Duration>,
     /// The exit code says whether a lock is held.
     pub exit_code: bool,
-    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
-    /// when the guard is off.
-    pub guard: Option<Duration>,
 }
 
 impl StatusSettings {
@@ -240,17 +245,7 @@ impl StatusSettings {
             json: args.json,
             watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
             exit_code: args.exit_code,
-            guard: guard(&args.nodes),
         })
-    }
-}
-
-/// How long a node that forgot everything does not vote.
-fn guard(args: &NodeArgs) -> Option<Duration> {
-    match args.restart_guard {
-        Some(GuardArg::Off) => None,
-        Some(GuardArg::For(age)) => Some(age.max(USUAL_TTL)),
-        None | Some(GuardArg::Auto | GuardArg::Strict) => Some(USUAL_TTL),
     }
 }
 
@@ -264,9 +259,6 @@ pub struct DoctorSettings {
     pub strict: bool,
     /// Until all is whole, but no longer.
     pub wait: Option<Duration>,
-    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
-    /// when the guard is off.
-    pub guard: Option<Duration>,
 }
 
 impl DoctorSettings {
@@ -279,7 +271,6 @@ impl DoctorSettings {
             json: args.json,
             strict: args.strict,
             wait: args.wait,
-            guard: guard(&args.nodes),
         })
     }
 }

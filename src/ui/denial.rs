@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::secure;
 use crate::{
     duration::show,
     protocol::{
@@ -133,7 +134,7 @@ fn slots(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> Op
         match seen.iter_mut().find(same) {
             // `None` is for ever.
             Some((_, longest)) => {
-                *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b))
+                *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b));
             }
             None => seen.push((obstacle, obstacle.expires_in)),
         }
@@ -373,6 +374,8 @@ pub fn trouble(trouble: &Trouble) -> String {
         Trouble::Silent => "connected, but no answer in time".to_owned(),
         Trouble::Cut => "closed the connection".to_owned(),
         Trouble::Garbage => "does not speak the Redis protocol".to_owned(),
+        Trouble::Tls(it) => secure::words(it),
+        Trouble::SpeaksTls => "speaks TLS there".to_owned(),
     }
 }
 

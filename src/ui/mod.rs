@@ -8,11 +8,12 @@ mod json;
 mod live;
 pub mod mend;
 mod notice;
+mod secure;
 mod table;
 mod voice;
 mod words;
 
-use std::os::fd::AsFd;
+use std::{fmt::Display, os::fd::AsFd};
 
 pub use clean::clean;
 pub use denial::{Names, Sought, describe, finished, trouble, troubles};
@@ -29,6 +30,14 @@ pub fn exit(format: Format, code: u8, reason: &str) {
     }
 }
 
+/// A warning that is always said, whatever was asked for.
+pub fn warning(format: Format, text: &str) {
+    match format {
+        Format::Text => line(&format!("warning: {text}")),
+        Format::Json => object(&json::warning(text, std::time::SystemTime::now())),
+    }
+}
+
 /// Writes one line that is an object of ours.
 fn object(text: &str) {
     write(rustix::stdio::stderr(), &format!("{}\n", clean(text)));
@@ -37,6 +46,15 @@ fn object(text: &str) {
 /// Writes one line of ours to standard error. Control characters do not get through.
 pub fn line(text: &str) {
     write(rustix::stdio::stderr(), &format!("redlock: {}\n", clean(text)));
+}
+
+/// Says what works and should be mended all the same, where somebody may read it.
+pub fn warn(warnings: &[impl Display]) {
+    if is_terminal() {
+        for warning in warnings {
+            line(&warning.to_string());
+        }
+    }
 }
 
 /// The one last line when the exit code is ours.

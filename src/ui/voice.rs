@@ -1,7 +1,10 @@
 //! When a run says something: success is silent, waiting talks, warnings are for terminals and
 //! `-v`, errors are always said.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt::Display,
+    time::{Duration, SystemTime},
+};
 
 use super::{
     json, line,
@@ -165,7 +168,9 @@ impl Voice {
     fn level(&self, notice: &Notice) -> Level {
         match notice {
             Notice::Note(Note::Waiting(_) | Note::Outage(_) | Note::Recovered) => Level::Progress,
-            Notice::Note(Note::ExtensionFailed { .. } | Note::Unfit { .. }) => Level::Warning,
+            Notice::Note(Note::ExtensionFailed { .. } | Note::Unfit { .. })
+            | Notice::NotReported { .. }
+            | Notice::Warning(_) => Level::Warning,
             Notice::Note(Note::Extended { .. })
             | Notice::Cancelled { .. }
             | Notice::EndingLeftover { .. } => Level::Detail,
@@ -192,6 +197,15 @@ impl Voice {
         let slowest = SLOWEST_HEARTBEAT.max(first);
         self.heartbeat = Some((now.after(pause), pause.saturating_mul(2).min(slowest)));
         true
+    }
+}
+
+impl Voice {
+    /// Says what works and should be mended all the same.
+    pub fn warn(&mut self, warnings: &[impl Display]) {
+        for warning in warnings {
+            self.say(Notice::Warning(warning.to_string()));
+        }
     }
 }
 

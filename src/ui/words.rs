@@ -74,6 +74,7 @@ impl Subject {
         let key = &self.key;
         match notice {
             Notice::Note(note) => self.note(note, now),
+            Notice::Warning(text) => text.clone(),
             Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {
                 format!("{} while waiting for '{key}': giving up", signal_name(*signal))
@@ -134,6 +135,7 @@ impl Subject {
                 "'{key}' could not be given back in time and may stay locked for up to {}",
                 show(*at_most)
             ),
+            Notice::NotReported { error } => format!("the report was not written: {error}"),
             Notice::Exit { code, reason } => format!("exit {code}: {}", self.reason(reason, now)),
         }
     }

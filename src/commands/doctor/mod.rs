@@ -3,7 +3,10 @@
 mod checks;
 mod facts;
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -23,7 +26,7 @@ use crate::{
     exit::{Code, Exit},
     node,
     protocol::{Census, Found, Key, State, Token, Wanted, quorum},
-    settings::{DoctorSettings, Target},
+    settings::{DoctorSettings, Target, Warning},
     signal,
     ui::{self, Progress},
     wake::{self, Receiver},
@@ -82,14 +85,14 @@ fn examine(settings: &DoctorSettings) -> io::Result<Report> {
         names: &target.names,
         prefix: &target.prefix,
         node_timeout: target.timing.node_timeout,
-        guard: settings.guard.map(|guard| guard.max(locks.longest)),
+        guard: target.guard.map(|guard| guard.max(locks.longest)),
+        wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         facts: &facts,
     };
     let mut findings = patient.examine();
     let voters = patient.voters(&findings);
-    if let Some(finding) = locks.foreign_lists() {
-        findings.push(finding);
-    }
+    findings.extend(locks.foreign_lists());
+    findings.extend(target.warnings.iter().map(exposed));
     Ok(Report { probe: full, facts, findings, voters, thin: locks.thin })
 }
 
@@ -119,6 +122,18 @@ impl Locks {
             endangers: "these locks: two lists may have a quorum each".into(),
             mend: "use the same list everywhere; change it by one node at a time".into(),
         })
+    }
+}
+
+/// A secret that is none.
+fn exposed(warning: &Warning) -> Finding {
+    Finding {
+        gravity: Gravity::Warning,
+        check: warning.check(),
+        nodes: Vec::new(),
+        what: warning.what(),
+        endangers: warning.endangers().into(),
+        mend: warning.mend(),
     }
 }
 
@@ -295,12 +310,15 @@ fn as_json(settings: &DoctorSettings, report: &Report, code: Code, verdict: &str
                 "uptime_s": facts.number("uptime_in_seconds"),
                 "latency_ms": facts.latency.map(|time| (time.as_secs_f64() * 100_000.0).round() / 100.0),
                 "user": facts.user,
+                "certificate_ends": facts.certificate_ends.map(|ends| {
+                    humantime::format_rfc3339_seconds(UNIX_EPOCH + ends).to_string()
+                }),
             })
         })
         .collect();
     let object = json!({
         "v": VERSION,
-        "source": target.source,
+        "source": target.source.to_string(),
         "quorum": quorum(target.names.len()),
         "probe_key": report.probe,
         "nodes": nodes,

@@ -78,10 +78,10 @@ impl Machine {
     }
 
     pub(super) fn lock(&mut self, event: Event, now: Tick) {
+        self.record.hear(&event, self.validity, now);
         match event {
             Event::Acquired { validity, waited, .. } if self.phase == Phase::Waiting => {
                 self.phase = Phase::Ready;
-                self.acquired = Some(now);
                 self.say(Notice::Acquired { waited });
                 self.extended_to(validity);
             }
@@ -90,7 +90,7 @@ impl Machine {
             Event::Denied(denial) if self.phase == Phase::Waiting => self.denied(denial, now),
             Event::Settled { untold, at_most } => {
                 if self.phase == Phase::Releasing {
-                    self.settled(&untold, at_most);
+                    self.settled(&untold, at_most, now);
                 } else {
                     // Nobody asked it to end.
                     self.lock_gone(now);
@@ -161,10 +161,7 @@ impl Machine {
                 Code::Unavailable.number()
             }
         };
-        // The verdict is out at once; the clean-up behind it needs no words.
-        let reason = Reason::Denied(denial);
-        self.say(Notice::Exit { code, reason });
-        self.settle_for(code, now);
+        self.settle_for(code, Reason::Denied(denial), now);
     }
 
     pub(super) fn lock_gone(&mut self, now: Tick) {

@@ -3,6 +3,7 @@
 mod command;
 mod lease;
 mod outcome;
+mod record;
 
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ fn rules() -> Rules {
         max_stopped: ms(30_000),
         heartbeat: Some(ms(30_000)),
         conflict: Conflict::Exit(75),
+        wait: None,
     }
 }
 
@@ -53,7 +55,7 @@ struct Run {
 
 impl Run {
     fn new(rules: Rules) -> Self {
-        Self { machine: Machine::new(rules), now: 0, done: Vec::new() }
+        Self { machine: Machine::new(rules, at(0)), now: 0, done: Vec::new() }
     }
 
     /// A command that runs since 0 under a lock acquired at 0.
@@ -100,9 +102,16 @@ impl Run {
         std::mem::take(&mut self.done)
     }
 
+    /// What was done, without the report.
+    fn unreported(&mut self) -> Vec<Action> {
+        let mut done = self.take();
+        done.retain(|action| !matches!(action, Action::Report(_)));
+        done
+    }
+
     /// What was done, without words.
     fn deeds(&mut self) -> Vec<Action> {
-        let mut deeds = self.take();
+        let mut deeds = self.unreported();
         deeds.retain(|action| !matches!(action, Action::Say(_) | Action::Guard(_)));
         deeds
     }

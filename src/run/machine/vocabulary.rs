@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::record::Figures;
 use crate::{
     child::{Ending, Left},
     clock::Tick,
@@ -33,6 +34,8 @@ pub struct Rules {
     pub heartbeat: Option<Duration>,
     /// What "held by somebody else" means.
     pub conflict: Conflict,
+    /// How long the lock is waited for at most, when that is bounded.
+    pub wait: Option<Duration>,
 }
 
 impl Rules {
@@ -120,6 +123,8 @@ pub enum Action {
     Extend,
     /// Say it.
     Say(Notice),
+    /// The run is over: report it, if that is wanted.
+    Report(Figures),
     /// Say who is left of the command, so long after its end.
     NameLeftover(Duration),
     /// The end.
