@@ -1,6 +1,7 @@
 //! One lock from the first request to the last: attempt, wait, hold, release. The single entry
 //! point of the pure core; the node thread and the simulator drive it in the same way.
 
+mod patience;
 mod slots;
 
 use std::time::Duration;
@@ -438,63 +439,6 @@ impl Session {
         } else {
             self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
         }
-    }
-
-    /// Whether a verdict ends the session.
-    fn is_final(&mut self, verdict: Verdict, now: Tick) -> bool {
-        // Time in which only age is missing is no outage.
-        let answered = matches!(verdict, Verdict::Held | Verdict::Contended | Verdict::Guarded(_));
-        if answered {
-            self.recovered();
-        }
-        // What only an operator can mend is not waited for.
-        let hopeless = matches!(verdict, Verdict::Unfit | Verdict::Ourselves { .. });
-        if hopeless || !answered && self.views.is_forbidden() {
-            return true;
-        }
-        match self.patience {
-            Patience::NoWait => true,
-            Patience::Within(limit) => now >= self.started.after(limit),
-            Patience::Forever { outage } => {
-                !answered && now.since(*self.outage_since.get_or_insert(now)) >= outage
-            }
-        }
-    }
-
-    /// When patience ends, whatever is going on then.
-    fn out_of_patience(&self) -> Option<Tick> {
-        match self.patience {
-            Patience::NoWait => None,
-            Patience::Within(limit) => Some(self.started.after(limit)),
-            Patience::Forever { outage } => self.outage_since.map(|since| since.after(outage)),
-        }
-    }
-
-    fn recovered(&mut self) {
-        if self.outage_since.take().is_some() {
-            self.tell(Event::Note(Note::Recovered));
-        }
-    }
-
-    /// Says what we wait for.
-    fn note(&mut self, denial: Denial, now: Tick) {
-        let note = match denial.verdict {
-            Verdict::Held | Verdict::Contended | Verdict::Guarded(_) => Note::Waiting(denial),
-            Verdict::Unavailable
-            | Verdict::TooSlow
-            | Verdict::Unfit
-            | Verdict::Ourselves { .. }
-            | Verdict::NotOurs
-            | Verdict::NotInherited => {
-                self.outage_since.get_or_insert(now);
-                Note::Outage(denial)
-            }
-        };
-        self.tell(Event::Note(note));
-    }
-
-    fn denial(&self, verdict: Verdict, now: Tick) -> Denial {
-        Denial { verdict, nodes: self.views.all(), waited: now.since(self.started) }
     }
 
     /// Sleeps until there is a reason to look, which can be there already.

@@ -118,6 +118,12 @@ impl Voice {
     fn line(&mut self, notice: &Notice, now: Tick, wall: SystemTime) -> Option<String> {
         match notice {
             Notice::Note(Note::Nodes(_)) => return None,
+            Notice::Slot(slot) => {
+                if let Some(key) = self.subject.keys.get(*slot) {
+                    self.subject.key.clone_from(key);
+                }
+                return None;
+            }
             Notice::Note(Note::Waiting(_) | Note::Outage(_)) if !self.heartbeat_is_due(now) => {
                 return None;
             }

@@ -7,7 +7,7 @@ use redlock::protocol::{Patience, Verdict};
 use super::{
     brain::session,
     clock::{MS, SEC},
-    histories::{cron, crowd, crowd_with_faults, crowd_with_pauses, storm},
+    histories::{cron, crowd, crowd_with_faults, crowd_with_pauses, restarts, storm},
     plan::{ActorPlan, FOREVER, Goal, Plan},
     rng::Rng,
     seeds::{Family, hold},
@@ -25,7 +25,7 @@ fn slotted(mut plan: Plan, slots: usize) -> Plan {
 
 #[test]
 fn crowd_shares_slots_without_overlap_and_everybody_runs() {
-    for family in [crowd, crowd_with_faults, crowd_with_pauses] {
+    for family in [crowd, crowd_with_faults, crowd_with_pauses, restarts] {
         let family = |rng: &mut Rng| {
             let slots = rng.index(4) + 1;
             slotted(family(rng), slots)
