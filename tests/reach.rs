@@ -118,7 +118,7 @@ fn node_is_one_database_of_a_server() {
     let number = |number: usize| format!("127.0.0.1:{}", fleet.servers()[number].port());
     // Each has its own.
     let list = format!("{}/1,redis://{}/15,{}", number(0), number(1), number(2));
-    let mut names = vec![format!("{}/1", number(0)), format!("{}/15", number(1)), number(2)];
+    let mut names = [format!("{}/1", number(0)), format!("{}/15", number(1)), number(2)];
     names.sort();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let found = held(&list, &names, || {

@@ -150,10 +150,16 @@ fn no_command_says_a_password_whether_it_works_is_wrong_or_nobody_is_there() {
     let look = |way: Way| {
         let place = Place::new();
         for nodes in [&right.nodes(), &wrong.nodes(), nobody] {
+            for name in ["report.json", "report.prom"] {
+                let file = place.place.path().join(name);
+                let words = ["-n", "-k", "k", "--report", file.to_str().unwrap(), "--", "true"];
+                silent(place.redlock(way, "run", &words, nodes));
+                clean("report", &fs::read_to_string(&file).unwrap());
+            }
             for words in COMMANDS {
                 let out = silent(place.redlock(way, words[0], &words[1..], nodes));
                 // It is what it was meant to be.
-                let refused = nodes == &wrong.nodes() && words[0] != "status";
+                let refused = nodes == wrong.nodes() && words[0] != "status";
                 let said = out.stderr.contains("WRONGPASS") || out.stdout.contains("WRONGPASS");
                 assert!(!refused || said || words.contains(&"--json"), "{way:?} {words:?}: {out}");
             }

@@ -22,7 +22,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::{
     nodes::{GuardArg, NodeArgs, Origin, Origins, restart_guard},
-    operators::{DoctorArgs, SandboxArgs, StatusArgs},
+    operators::{ColorArg, DoctorArgs, SandboxArgs, StatusArgs},
     run::{
         ChildArgs, GroupArg, LeftoverArg, LogFormatArg, OnLostArg, RunArgs, StrategyArg, WaitArgs,
     },

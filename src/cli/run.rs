@@ -43,6 +43,9 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["token", "no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence", "slots"])]
     pub reentrant: bool,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
+    ///
+    /// redlock stays its parent: somebody has to extend the lock, so the command cannot take
+    /// redlock's place as it does with flock -F or env.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     #[command(flatten)]

@@ -318,6 +318,13 @@ impl Connection {
         }
     }
 
+    /// The last word on a connection with nothing on its way.
+    pub fn part(&mut self) {
+        if let Stage::Ready(stream) = &mut self.stage {
+            stream.part();
+        }
+    }
+
     /// Ends it in an orderly way: writes what is queued and leaves what has to be waited for.
     /// Nothing remains of a connection that was not ready or whose requests are all answered.
     pub fn close(mut self, wire: &Wire) -> Option<Remains> {
@@ -328,6 +335,7 @@ impl Connection {
         };
         self.out.write(&mut stream).ok()?;
         if self.is_answered() {
+            stream.part();
             return None;
         }
         if self.out.is_empty() && stream.is_flushed() {

@@ -60,6 +60,13 @@ impl Stream {
         }
     }
 
+    /// What has to be said before the stream may be closed with nothing on its way.
+    pub fn part(&mut self) {
+        if let Self::Tls(session) = self {
+            session.part();
+        }
+    }
+
     /// Tells the other side that nothing more comes.
     pub fn finish(&mut self) {
         match self {

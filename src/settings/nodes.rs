@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cli::{GuardArg, NodeArgs, Origin},
     node::{self, Endpoint, Fleet},
-    protocol::RestartGuard,
+    protocol::{RestartGuard, TimingError, Ttl},
 };
 
 /// The nodes and what goes for all of them, checked.
@@ -106,12 +106,12 @@ impl Nodes {
             )));
         }
         if fleet.iter().any(Endpoint::has_own_password) {
-            match (&source, &config.path) {
-                (Source::Flag, _) => warnings.push(Warning::PasswordInArgv),
-                (Source::File(path), _) if config.exposure == Exposure::Everybody => {
+            match &source {
+                Source::Flag => warnings.push(Warning::PasswordInArgv),
+                Source::File(path) if config.exposure == Exposure::Everybody => {
                     warnings.push(Warning::ConfigExposed(path.clone()));
                 }
-                _ => {}
+                Source::Variable | Source::File(_) => {}
             }
         }
         let fleet = if fleet.wants_tls() {
@@ -169,6 +169,21 @@ impl Nodes {
         ];
         reach.extend(self.tls.reach());
         reach
+    }
+
+    /// No lock is longer.
+    pub fn longest(&self) -> Duration {
+        self.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value)
+    }
+
+    /// The error, with the place of a limit that was set.
+    pub fn refuse(&self, error: &TimingError) -> SettingsError {
+        match (&self.max_ttl, error) {
+            (Some(limit), TimingError::TooLong { .. } | TimingError::HeldTooLong { .. }) => {
+                SettingsError::config(format!("{error} ({})", limit.place))
+            }
+            _ => SettingsError::config(error),
+        }
     }
 
     /// The nodes as they are written, without credentials, in canonical order.

@@ -74,7 +74,7 @@ impl Subject {
         let key = &self.key;
         match notice {
             Notice::Note(note) => self.note(note, now),
-            Notice::Warning(text) => text.clone(),
+            Notice::Warning(text) => format!("warning: {text}"),
             Notice::Slot(_) => String::new(),
             Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {

@@ -17,8 +17,6 @@ use redlock::commands::sandbox::{
     servers::Server,
 };
 
-use super::{Redlock, scratch};
-
 /// Whether the servers here can speak TLS: some are built without.
 pub fn is_spoken() -> bool {
     static SPOKEN: OnceLock<bool> = OnceLock::new();
@@ -55,7 +53,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let place = scratch();
+        let place = tempfile::Builder::new().prefix("redlock-test-").tempdir().unwrap();
         fs::write(place.path().join("ca.pem"), issuer.pem()).unwrap();
         Self { place, issuer }
     }
@@ -147,11 +145,4 @@ impl TlsServer {
 /// A list of nodes.
 pub fn list(servers: &[TlsServer]) -> String {
     servers.iter().map(TlsServer::url).collect::<Vec<_>>().join(",")
-}
-
-impl Redlock {
-    /// Trusts the CA in this file.
-    pub fn trusting(self, ca: &Path) -> Self {
-        self.env("REDLOCK_TLS_CA", ca)
-    }
 }

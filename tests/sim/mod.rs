@@ -22,7 +22,7 @@ mod network;
 mod node;
 mod plan;
 mod process;
-mod rng;
+pub mod rng;
 mod scenes;
 mod seeds;
 mod show;

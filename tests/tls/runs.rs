@@ -1,14 +1,16 @@
 //! Whole runs over TLS: extensions, hand-overs, nodes that stop, die and come back.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use rustix::process::Signal;
 
 use crate::harness::{
-    Redlock, eventually,
+    Redlock, eventually, fleet,
+    proxy::{Mode, Proxy},
     resp::Reply,
     scratch,
     servers::Inspect,
+    terminator::Terminator,
     tls::{Authority, TlsServer, list},
 };
 
@@ -111,13 +113,46 @@ fn handshake_and_first_requests_are_one_flight() {
     let authority = Authority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let server = authority.server(&issued, &["--tls-protocols", "TLSv1.3"]);
-    let proxy = crate::harness::proxy::Proxy::to(([127, 0, 0, 1], server.port()).into());
-    let delay = std::time::Duration::from_millis(100);
-    proxy.set(crate::harness::proxy::Mode::Delay(delay));
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into());
+    let delay = Duration::from_millis(100);
+    proxy.set(Mode::Delay(delay));
     let url = proxy.url().replace("redis:", "rediss:");
     let out = Redlock::run(url).trusting(&authority.ca()).args(["-n"]).command(["true"]).check();
     // Hello there and back, then the end of the handshake with the acquire behind it, and back;
     // the release there and back. A seventh way would be a round trip of its own.
     assert!(out.took >= delay * 6, "{:?}", out.took);
     eprintln!("one run over TLS with 100 ms each way: {:?}", out.took);
+}
+
+#[test]
+fn connections_end_as_tls_wants_it_behind_something_else_that_speaks_it() {
+    let (authority, plain) = (Authority::new(), fleet(3));
+    let issued = authority.issue(&["127.0.0.1"]);
+    let ends: Vec<Terminator> =
+        plain.servers().iter().map(|server| Terminator::to(server.address(), &issued)).collect();
+    let nodes: Vec<String> = ends.iter().map(Terminator::url).collect();
+    for _ in 0..5 {
+        let run = Redlock::run(nodes.join(",")).trusting(&authority.ca());
+        run.command(["echo", "ran"]).stdout("ran\n").check();
+    }
+    for end in &ends {
+        eventually("all connections have ended", || end.ends().0 + end.ends().1 == 5);
+        assert_eq!(end.ends(), (5, 0));
+    }
+}
+
+#[test]
+fn answers_of_many_records_are_read_to_their_end() {
+    needs_tls!();
+    let authority = Authority::new();
+    let server = authority.server(&authority.issue(&["127.0.0.1"]), &[]);
+    let mut client = server.server.client();
+    // Long names: a page of them is several records of 16 KiB.
+    let name = "k".repeat(400);
+    for number in 0..3000 {
+        client.set_px(&format!("{name}{number}"), "v", 600_000);
+    }
+    let status = Redlock::new(["status", "--all", "--json"]).nodes(server.url());
+    let out = status.trusting(&authority.ca()).output();
+    assert_eq!(out.stdout.matches(&name).count(), 3000, "{}", out.stderr);
 }

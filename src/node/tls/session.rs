@@ -126,11 +126,17 @@ impl Session {
         !self.tls.wants_write()
     }
 
-    /// Tells the other side that nothing more comes.
-    pub fn finish(&mut self) {
+    /// Says in TLS that nothing more comes: servers and what stands before them take an end
+    /// without it for an attack, and some log it as one.
+    pub fn part(&mut self) {
         self.tls.send_close_notify();
         // It fails when the connection is gone, and then there is nobody to tell.
         let _ = self.flush();
+    }
+
+    /// The same, and the socket's own word for it.
+    pub fn finish(&mut self) {
+        self.part();
         socket::finish(&self.socket);
     }
 
