@@ -55,6 +55,8 @@ pub struct Session {
     rumours: Rumours,
     /// How many places there are to have what we want.
     slots: usize,
+    /// When they were looked at first because the one that was attempted was taken.
+    around_since: Option<Tick>,
     /// What the last look at all of them came to.
     looked: Option<Denial>,
 }
@@ -93,6 +95,7 @@ impl Session {
             outage_since: None,
             rumours: Rumours::default(),
             slots: slots.unwrap_or(1),
+            around_since: None,
             looked: None,
         }
     }
@@ -425,6 +428,7 @@ impl Session {
         self.links.release(attempt.token(), false, now);
         self.focus(None);
         if self.has_others(verdict, attempt.trip(), now) {
+            self.around_since.get_or_insert(now);
             return self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
         }
         if self.is_final(verdict, now) {
