@@ -83,7 +83,8 @@ impl Hold {
     ) -> Self {
         let mut seats = vec![Seat::default(); links.nodes().count()];
         for (node, seat) in links.nodes().zip(&mut seats) {
-            seat.due = links.owes(node, Ask::Acquire(token));
+            seat.due =
+                links.owes(node, Ask::Acquire(token)) || links.owes(node, Ask::Extend(token));
             // While it owes an answer, what it said in a round before proves nothing.
             seat.gone = !seat.due && matches!(views.of(node), NodeView::Held(_) | NodeView::Free);
             seat.confirmed = matches!(views.of(node), NodeView::Ours);
@@ -166,6 +167,12 @@ impl Hold {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) if token == self.token => {}
             _ => return Vec::new(),
         }
+        // The late answers to what made the lock ours: an extension, where it was adopted.
+        let taking = match sent.ask {
+            Ask::Acquire(_) => true,
+            Ask::Extend(_) => sent.at < self.acquired,
+            _ => false,
+        };
         let place = &mut self.seats[node.get()];
         place.due = false;
         place.retry = None;
@@ -173,7 +180,7 @@ impl Hold {
             (_, Reply::Absent | Reply::Held(_)) => self.gone(node, reply),
             (Ask::Heal(_), Reply::Refused(_)) => {}
             (_, Reply::Refused(_) | Reply::Data(_)) => place.retry = Some(now.after(timing.retry)),
-            (Ask::Acquire(_), _) => {
+            _ if taking => {
                 (place.strict, place.gone, place.confirmed) = (true, false, true);
                 if votes && !self.is_dead(now) {
                     self.lease.raise(node, sent.at, timing.ttl, timing.drift);

@@ -59,6 +59,8 @@ pub struct Session {
     rumours: Rumours,
     /// How many places there are to have what we want.
     slots: usize,
+    /// When they were looked at first because the one that was attempted was taken.
+    around_since: Option<Tick>,
     /// What the last look at all of them came to.
     looked: Option<Denial>,
 }
@@ -97,6 +99,7 @@ impl Session {
             outage_since: None,
             rumours: Rumours::default(),
             slots: slots.unwrap_or(1),
+            around_since: None,
             looked: None,
         }
     }

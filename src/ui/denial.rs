@@ -1,6 +1,8 @@
 //! Why the lock could not be had, in one line: who holds it, since when, whether they are alive,
 //! and what is wrong with the nodes that did not vote.
 
+mod slots;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::secure;
@@ -33,7 +35,7 @@ pub fn sentence(
     now: SystemTime,
 ) -> String {
     if sought == Sought::Slot
-        && let Some(text) = slots(denial, keys, names, now)
+        && let Some(text) = slots::sentence(denial, keys, names, now)
     {
         return text;
     }
@@ -102,67 +104,6 @@ pub fn sentence(
         )),
     }
 }
-
-/// Where one of several slots would do, and they are taken: how many, and who has them.
-fn slots(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> Option<String> {
-    let (key, number) = (keys.first()?, keys.len());
-    let all = match number {
-        1 => format!("the only slot of '{key}' is held"),
-        _ => format!("all {number} slots of '{key}' are held"),
-    };
-    let text = match denial.verdict {
-        Verdict::Held => all,
-        Verdict::Contended => format!(
-            "'{key}' is contended: none of {number} slots is free, and not each is really held"
-        ),
-        Verdict::Ourselves { .. } => {
-            return Some(format!(
-                "{all} by the very run that this is part of, which would be waited for without \
-                 end; to run under its lock: --reentrant"
-            ));
-        }
-        _ => return None,
-    };
-    let mut seen: Vec<(&Obstacle, Option<Duration>)> = Vec::new();
-    for obstacle in denial.nodes.iter().flat_map(|view| match view {
-        NodeView::Held(obstacles) => obstacles.as_slice(),
-        _ => &[],
-    }) {
-        let same = |(other, _): &&mut (&Obstacle, _)| {
-            other.key == obstacle.key && identity(&other.occupant) == identity(&obstacle.occupant)
-        };
-        match seen.iter_mut().find(same) {
-            // `None` is for ever.
-            Some((_, longest)) => {
-                *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b))
-            }
-            None => seen.push((obstacle, obstacle.expires_in)),
-        }
-    }
-    // Who comes first is told in full: the lock that would end first.
-    seen.sort_by_key(|(obstacle, expires)| (expires.is_none(), *expires, obstacle.key));
-    let mut told = seen
-        .iter()
-        .enumerate()
-        .take(NAMED)
-        .map(|(place, (obstacle, expires))| {
-            if place == 0 {
-                describe(&obstacle.occupant, *expires, now)
-            } else {
-                name(&obstacle.occupant)
-            }
-        })
-        .collect::<Vec<_>>();
-    if seen.len() > NAMED {
-        told.push(format!("{} more", seen.len() - NAMED));
-    }
-    let who = if told.is_empty() { String::new() } else { format!(", by {}", told.join(", ")) };
-    let troubles = troubles(&denial.nodes, names).map(|it| format!("; {it}"));
-    Some(format!("{text}{who}{}", troubles.unwrap_or_default()))
-}
-
-/// So many holders of slots are named.
-const NAMED: usize = 8;
 
 /// A run around us has the key at this place.
 fn ourselves(denial: &Denial, place: usize, keys: &[String]) -> String {

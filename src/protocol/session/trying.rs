@@ -110,6 +110,7 @@ impl Session {
         self.links.release(attempt.token(), false, now);
         self.focus(None);
         if self.has_others(verdict, attempt.trip(), now) {
+            self.around_since.get_or_insert(now);
             return self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
         }
         if self.is_final(verdict, now) {

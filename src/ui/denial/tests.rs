@@ -1,4 +1,4 @@
-//! The sentences, word for word.
+//! The sentences for every verdict.
 
 use super::*;
 use crate::protocol::Token;
