@@ -82,7 +82,7 @@ impl RunSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: guard(&args.nodes, &timing),
+            guard: guard(&args.nodes, timing.ttl),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let hush = match (args.skip, args.quiet) {
@@ -163,14 +163,15 @@ pub(super) fn fencing(wanted: bool) -> Fencing {
     if wanted { Fencing::On } else { Fencing::Off }
 }
 
-pub(super) fn guard(args: &NodeArgs, timing: &Timing) -> GuardTerms {
+/// The restart guard of who keeps keys for `own` at a time.
+pub(super) fn guard(args: &NodeArgs, own: Duration) -> GuardTerms {
     let rule = match args.restart_guard {
         None | Some(GuardArg::Auto) => RestartGuard::Auto,
         Some(GuardArg::Strict) => RestartGuard::Strict,
         Some(GuardArg::Off) => RestartGuard::Off,
         Some(GuardArg::For(age)) => RestartGuard::For(age),
     };
-    GuardTerms { rule, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX }
+    GuardTerms { rule, own, max_ttl: Ttl::DEFAULT_MAX }
 }
 
 pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {

@@ -8,16 +8,13 @@ use uuid::Uuid;
 use super::{
     SettingsError,
     nodes::Nodes,
-    run::{
-        check_label, fencing, guard as run_guard, holder, keys, patience, strategy, subject,
-        timing, token,
-    },
+    run::{check_label, fencing, guard, holder, keys, patience, strategy, subject, timing, token},
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, DoctorArgs, ExtendArgs, GuardArg, NodeArgs, ReleaseArgs, StatusArgs},
+    cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
-    protocol::{Contract, Holder, Key, Timing, Token, Wanted},
+    protocol::{Contract, GuardTerms, Holder, Key, Timing, Token, Wanted},
     ui::{self, Format, Hush, Subject, Tone},
 };
 
@@ -120,7 +117,7 @@ impl AcquireSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: run_guard(&args.nodes, &timing),
+            guard: guard(&args.nodes, timing.ttl),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         Ok(Self {
@@ -220,9 +217,8 @@ pub struct StatusSettings {
     pub watch: Option<Duration>,
     /// The exit code says whether a lock is held.
     pub exit_code: bool,
-    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
-    /// when the guard is off.
-    pub guard: Option<Duration>,
+    /// The restart guard, where no longer ttl is seen.
+    pub guard: GuardTerms,
 }
 
 impl StatusSettings {
@@ -238,17 +234,8 @@ impl StatusSettings {
             json: args.json,
             watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
             exit_code: args.exit_code,
-            guard: guard(&args.nodes),
+            guard: guard(&args.nodes, USUAL_TTL),
         })
-    }
-}
-
-/// How long a node that forgot everything does not vote.
-fn guard(args: &NodeArgs) -> Option<Duration> {
-    match args.restart_guard {
-        Some(GuardArg::Off) => None,
-        Some(GuardArg::For(age)) => Some(age.max(USUAL_TTL)),
-        None | Some(GuardArg::Auto | GuardArg::Strict) => Some(USUAL_TTL),
     }
 }
 
@@ -262,9 +249,8 @@ pub struct DoctorSettings {
     pub strict: bool,
     /// Until all is whole, but no longer.
     pub wait: Option<Duration>,
-    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
-    /// when the guard is off.
-    pub guard: Option<Duration>,
+    /// The restart guard, where no longer ttl is seen.
+    pub guard: GuardTerms,
 }
 
 impl DoctorSettings {
@@ -277,7 +263,7 @@ impl DoctorSettings {
             json: args.json,
             strict: args.strict,
             wait: args.wait,
-            guard: guard(&args.nodes),
+            guard: guard(&args.nodes, USUAL_TTL),
         })
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     duration::show,
     exit::{Code, Exit},
     node,
-    protocol::{Census, Found, Key, State, Token, Wanted, quorum},
+    protocol::{Cell, Census, Found, Key, State, Token, Wanted, lasts, quorum},
     settings::{DoctorSettings, Target},
     signal,
     ui::{self, Progress},
@@ -82,7 +82,7 @@ fn examine(settings: &DoctorSettings) -> io::Result<Report> {
         names: &target.names,
         prefix: &target.prefix,
         node_timeout: target.timing.node_timeout,
-        guard: settings.guard.map(|guard| guard.max(locks.longest)),
+        guard: settings.guard.with(locks.longest),
         facts: &facts,
     };
     let mut findings = patient.examine();
@@ -101,7 +101,7 @@ struct Locks {
     /// How many were taken with another list, and some of them.
     foreign: u64,
     examples: Vec<String>,
-    /// The longest ttl.
+    /// The longest that any of them lasts.
     longest: Duration,
 }
 
@@ -137,8 +137,12 @@ fn locks(target: &Target) -> io::Result<Locks> {
                 for lock in &locks {
                     let row = maker.lock(lock);
                     found.thin += u64::from(lock.state() == State::Held && row.on < row.of);
+                    for cell in &lock.cells {
+                        if let Cell::Taken { occupant, expires_in } = cell {
+                            found.longest = found.longest.max(lasts(occupant, *expires_in));
+                        }
+                    }
                     let Some(holder) = &row.holder else { continue };
-                    found.longest = found.longest.max(Duration::from_millis(holder.ttl_ms));
                     if holder.other_list {
                         found.foreign += 1;
                         if found.examples.len() < 3 {
