@@ -58,6 +58,8 @@ pub struct Actor {
     pub phase: Phase,
     pub command: Command,
     pub outcome: Outcome,
+    /// The fencing token of the lock that it has.
+    pub number: Option<u64>,
     /// Its connections, by number, newest last.
     pub links: Vec<(ConnId, usize)>,
     pub stopped: bool,
@@ -85,6 +87,7 @@ impl Actor {
             phase: Phase::Unborn,
             command: Command::None,
             outcome: Outcome::default(),
+            number: None,
             links: Vec::new(),
             stopped: false,
             backlog: Vec::new(),

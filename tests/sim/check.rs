@@ -110,8 +110,10 @@ pub struct Check {
     /// The rules that are looked at; all, but where a test wants to see that one of them alone
     /// catches a bug.
     watched: Option<Vec<Rule>>,
-    /// The last fencing token of every key.
-    fences: HashMap<usize, u64>,
+    /// The fencing tokens of every key, with the time at which they were had.
+    fences: HashMap<usize, Vec<(Real, u64)>>,
+    /// When the first node was asked to carry a token.
+    began: HashMap<Token, Real>,
     /// Nodes restart, so that the votes of some do not count.
     restarts: bool,
     pub found: Option<Violation>,
@@ -139,6 +141,7 @@ impl Check {
             accounts: plan.actors.iter().map(|a| account(a.timing)).collect(),
             owners: HashMap::new(),
             fences: HashMap::new(),
+            began: HashMap::new(),
             watched: plan.watched.clone(),
             // Nor is it when there is a second phase.
             restarts: plan.fencing == Fencing::On
@@ -165,21 +168,23 @@ impl Check {
         self.accounts[actor].claim
     }
 
-    pub fn released(&self, actor: usize, token: Token) -> bool {
-        self.accounts[actor].released.contains(&token)
-    }
-
     /// From now on the client only clears up.
     pub fn ends(&mut self, actor: usize) {
         self.accounts[actor].ended = true;
     }
 
-    /// A client has a fencing token for its keys.
-    pub fn fenced(&mut self, keys: &[usize], number: u64, at: Real) {
+    /// A client has the lock on its keys, with this fencing token: nobody else has had that, and
+    /// whoever had the lock before the client asked for it has had a smaller one.
+    pub fn fenced(&mut self, keys: &[usize], token: Token, number: u64, at: Real) {
+        let began = self.began.get(&token).copied().unwrap_or(at);
         for key in keys {
-            let last = self.fences.insert(*key, number).unwrap_or(0);
-            if last >= number {
-                self.broken(Rule::FencingGrows, at, format!("{number} comes after {last}"));
+            let all = self.fences.entry(*key).or_default();
+            let stale =
+                |(had, other): &&(Real, u64)| *other == number || *had < began && *other > number;
+            let found = all.iter().find(stale).copied();
+            all.push((at, number));
+            if let Some((_, other)) = found {
+                self.broken(Rule::FencingGrows, at, format!("{number} comes after {other}"));
             }
         }
     }
@@ -209,6 +214,7 @@ impl Check {
             }
         }
         if let Kind::Acquire(token) = kind {
+            self.began.entry(token).or_insert(at);
             account.asked.entry(token).or_insert(now);
             let known = account.known.entry(token);
             known.or_insert_with(|| vec![Known::default(); self.nodes])[node].asked = true;

@@ -5,6 +5,11 @@
 //! One `u64` makes one history. A failing test prints its seed and the end of the history;
 //! `REDLOCK_SIM_SEED=<seed> cargo test --test main <test>` plays that one again, all of it with
 //! `REDLOCK_SIM_TRACE=1`. `REDLOCK_SIM_TIMES=<n>` multiplies the number of histories.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends here, and says why on its standard error"
+)]
 
 mod actor;
 mod brain;

@@ -18,6 +18,8 @@ pub struct Plan {
     /// The nodes' clocks; their number is the number of nodes.
     pub nodes: Vec<LocalClock>,
     pub keys: usize,
+    /// Where the nodes' fencing counters stand; at 0 where nothing is said.
+    pub counters: Vec<u64>,
     pub net: Net,
     pub scripts: Scripts,
     /// The clients want a fencing token.
@@ -48,6 +50,8 @@ pub struct Net {
     pub jitter: u64,
     /// So many of a thousand messages take twenty times as long, on average.
     pub spikes: u64,
+    /// So many of a hundred acquires are executed twice.
+    pub repeats: u64,
     pub connect: Connect,
 }
 
@@ -137,8 +141,10 @@ pub enum What {
     Refusing(Refusing),
     /// Every connection to it breaks once.
     Cut,
-    /// Somebody deletes every key by hand, once.
+    /// FLUSHALL: every key and every counter is gone, once.
     Emptied,
+    /// Somebody frees every lock by hand, once.
+    Freed,
 }
 
 /// What a node that comes back knows.
@@ -205,7 +211,8 @@ impl Plan {
         Self {
             nodes: vec![LocalClock::exact(0); nodes],
             keys: 1,
-            net: Net { rtt: MS, jitter: 20, spikes: 0, connect: Connect::RoundTrip },
+            counters: Vec::new(),
+            net: Net { rtt: MS, jitter: 20, spikes: 0, repeats: 0, connect: Connect::RoundTrip },
             scripts: Scripts::Faithful,
             fencing: Fencing::Off,
             guard: RestartGuard::Auto,

@@ -28,7 +28,11 @@ impl World<'_> {
         }
         let contract = Contract {
             nodes: plan.view.len(),
-            holder: Holder { pid: u32::try_from(actor).unwrap_or(0), ..Holder::default() },
+            holder: Holder {
+                pid: u32::try_from(actor).unwrap_or(0),
+                ttl: u64::try_from(timing.ttl.as_millis()).unwrap_or(0),
+                ..Holder::default()
+            },
             timing,
             patience: plan.patience,
             strategy: plan.strategy,
@@ -116,6 +120,9 @@ impl World<'_> {
         match event {
             Event::Acquired { token, validity, .. } => {
                 a.outcome.acquired = Some(self.now);
+                if let Some(number) = a.number {
+                    self.check.fenced(&a.plan.keys, token, number, self.now);
+                }
                 if a.phase != Phase::Seeking {
                     // A signal came first; the shell releases what it gets.
                     return;
@@ -150,7 +157,7 @@ impl World<'_> {
                 self.settled(actor, nanos(at_most));
             }
             Event::Fenced(number) => {
-                self.check.fenced(&self.actors[actor].plan.keys, number, self.now);
+                self.actors[actor].number = Some(number);
             }
             Event::Note(_) => {}
         }

@@ -29,6 +29,8 @@ pub enum Due {
     Deliver(usize, LinkEvent),
     /// Something reached the node's end.
     Arrive(usize, Request),
+    /// The same once more.
+    Repeat(usize, Request),
     /// The main thread is about to spawn the command.
     Spawn(usize),
     /// The command is done.
@@ -101,7 +103,12 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     pub fn new(plan: &'a Plan, seed: u64, maker: &'a Maker) -> Self {
         let mut rng = Rng::new(seed);
-        let mut nodes: Vec<Node> = plan.nodes.iter().map(|clock| Node::new(plan, *clock)).collect();
+        let mut nodes: Vec<Node> = plan
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(place, clock)| Node::new(plan, place, *clock))
+            .collect();
         for (node, key, occupant, expires) in &plan.present {
             let node = &mut nodes[*node];
             let expires = expires.map(|d| node.now(0) + nanos(d) / MS);
@@ -231,6 +238,7 @@ impl<'a> World<'a> {
             Due::Wake(actor, serial) => self.wake(actor, serial),
             Due::Deliver(link, event) => self.deliver(link, event),
             Due::Arrive(link, request) => self.arrive(link, request),
+            Due::Repeat(link, request) => self.repeated(link, &request),
             Due::Spawn(actor) => self.spawn(actor),
             Due::Done(actor) => self.kill(actor, 0),
             Due::Deadline(actor, serial) => self.deadline(actor, serial),
