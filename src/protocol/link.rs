@@ -197,6 +197,8 @@ struct Carried {
     release: Option<Request>,
     /// It was asked more than once to set the token.
     again: bool,
+    /// On which connection the node said last that it carries the token, and when that was heard.
+    heard: Option<(ConnId, Tick)>,
     /// A request that keeps the token there for a ttl was executed at this time at the latest, as
     /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
     /// when its connection broke.
@@ -372,7 +374,7 @@ impl Links {
         }
         link.answers = true;
         let unfit = unfit.or_else(|| link.stranger(sent, &reply));
-        link.learn(sent, &reply, now);
+        link.learn(id, sent, &reply, now);
         let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
         link.aside.retain(|conn| {
             !conn.unanswered.is_empty() || {
@@ -571,6 +573,7 @@ impl Link {
                         evidence: Evidence::Asked,
                         release: None,
                         again: false,
+                        heard: None,
                         kept_from: now,
                     }),
                 }
@@ -598,7 +601,7 @@ impl Link {
     }
 
     /// What an answer says about the tokens that the node carries.
-    fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
+    fn learn(&mut self, conn: ConnId, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
                 token
@@ -616,6 +619,7 @@ impl Link {
             }
             (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
                 self.carried[place].evidence = Evidence::Confirmed;
+                self.carried[place].heard = Some((conn, now));
                 self.carried[place].kept_from = now;
                 false
             }
@@ -623,7 +627,10 @@ impl Link {
             (_, Reply::Refused(_) | Reply::Data(_)) => false,
             _ => true,
         };
-        if gone && !may_come {
+        // What was asked before the node's word came on another connection may be older than that.
+        let outdated =
+            self.carried[place].heard.is_some_and(|(on, at)| on != conn && sent.at <= at);
+        if gone && !may_come && !outdated {
             self.carried.swap_remove(place);
         }
     }
@@ -647,5 +654,87 @@ impl Link {
                 c.kept_from = now;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::{Limits, Ttl};
+
+    const NODE: NodeIndex = NodeIndex(0);
+
+    fn at(ms: u64) -> Tick {
+        Tick::from_boot(Duration::from_millis(ms))
+    }
+
+    const fn conn(serial: u32) -> ConnId {
+        ConnId { node: NODE, serial }
+    }
+
+    /// Every release that is to be sent, with its connection.
+    fn releases(links: &mut Links) -> Vec<ConnId> {
+        let actions = std::mem::take(links.actions());
+        let release = |action| match action {
+            Action::Send(conn, Request::Release { .. }) => Some(conn),
+            _ => None,
+        };
+        actions.into_iter().filter_map(release).collect()
+    }
+
+    /// An acquire that went unanswered on the first connection, which was set aside, and an
+    /// extension on the second.
+    fn aside() -> (Links, Token) {
+        let ttl = Ttl::new(Duration::from_secs(5), Ttl::DEFAULT_MAX).unwrap();
+        let timing = Timing::new(ttl, &Limits::default()).unwrap();
+        let (mut links, token) = (Links::new(1, timing), Token::from_random(1));
+        let ttl = timing.ttl;
+        links.ask(NODE, Request::Acquire { token, value: String::new(), ttl }, at(0));
+        links.handle(conn(0), LinkEvent::Ready, at(1));
+        assert_eq!(links.overdue(at(400)).len(), 1);
+        links.reopen(NODE);
+        links.ask(NODE, Request::Extend { token, ttl }, at(400));
+        links.handle(conn(1), LinkEvent::Ready, at(401));
+        assert_eq!(releases(&mut links), []);
+        (links, token)
+    }
+
+    /// The node executed the extension first, and is heard last: the simulator left a key behind.
+    #[test]
+    fn absence_that_was_asked_for_before_the_token_was_heard_elsewhere_proves_nothing() {
+        let (mut links, token) = aside();
+        links.handle(conn(0), LinkEvent::Replied(Reply::Done), at(500));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(501));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), [conn(1)]);
+        links.handle(conn(1), LinkEvent::Replied(Reply::Done), at(700));
+        assert_eq!(links.untold(), []);
+    }
+
+    #[test]
+    fn absence_on_the_connection_of_the_acquire_or_asked_for_later_is_final() {
+        let (mut links, token) = aside();
+        links.handle(conn(0), LinkEvent::Replied(Reply::Absent), at(500));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(501));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), []);
+
+        let (mut links, token) = aside();
+        links.handle(conn(0), LinkEvent::Replied(Reply::Done), at(500));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(501));
+        links.ask(NODE, Request::Extend { token, ttl: Duration::from_secs(5) }, at(502));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(503));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), []);
+    }
+
+    #[test]
+    fn absence_that_is_heard_while_an_acquire_is_unanswered_proves_nothing() {
+        let (mut links, token) = aside();
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(500));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), [conn(0), conn(1)]);
     }
 }
