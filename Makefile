@@ -12,7 +12,7 @@ zshdir ?= $(prefix)/share/zsh/site-functions
 fishdir ?= $(prefix)/share/fish/vendor_completions.d
 target = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all setup build demo test trials bench lint install clean
+.PHONY: all setup build demo test trials bench lint install deb clean
 
 all: build
 
@@ -55,6 +55,10 @@ install: $(target)/release/redlock
 
 $(target)/release/redlock:
 	$(MAKE) build
+
+# A Debian package, and a look into a scratch root that it was installed in.
+deb: setup
+	CARGO=$(CARGO) scripts/deb
 
 clean:
 	$(CARGO) clean

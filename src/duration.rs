@@ -18,17 +18,15 @@ impl std::error::Error for DurationError {}
 /// minute, `M` a month). A unit is required.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let text = text.trim();
-    humantime::parse_duration(text).map_err(|error| {
-        let number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let reason = if text.is_empty() {
-            "it is empty; write for example 30s".to_owned()
-        } else if number {
-            format!("a unit is needed: did you mean {text}s?")
-        } else {
-            format!("{error}; write for example 30s, 1m 30s or 500ms").to_lowercase()
-        };
-        DurationError(reason)
-    })
+    let is_number = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let reason = match humantime::parse_duration(text) {
+        _ if text.is_empty() => "it is empty; write for example 30s".to_owned(),
+        // The crate would accept a bare 0.
+        _ if is_number => format!("a unit is needed: did you mean {text}s?"),
+        Ok(duration) => return Ok(duration),
+        Err(error) => format!("{error}; write for example 30s, 1m 30s or 500ms").to_lowercase(),
+    };
+    Err(DurationError(reason))
 }
 
 /// The same for durations of which zero means "never": that needs no unit.
@@ -68,6 +66,7 @@ mod tests {
     #[test]
     fn units_are_required_and_suggested() {
         assert_eq!(parse("10").unwrap_err().to_string(), "a unit is needed: did you mean 10s?");
+        assert_eq!(parse("0").unwrap_err().to_string(), "a unit is needed: did you mean 0s?");
         assert!(parse("").is_err() && parse("s").is_err() && parse("-1s").is_err());
         assert_eq!(parse("1m 30s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));

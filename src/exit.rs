@@ -70,7 +70,7 @@ pub const TABLE: &[Row] = &[
     Row { code: Code::Usage, meaning: "usage: the command line is wrong" },
     Row {
         code: Code::Unavailable,
-        meaning: "no quorum of nodes could be had (unreachable, loading, out of memory, read-only)",
+        meaning: "no quorum of nodes could be had (unreachable, loading, read-only, restart guard, ...)",
     },
     Row { code: Code::Busy, meaning: "held by somebody else, or the wait ran out (-E changes it)" },
     Row {
@@ -79,7 +79,7 @@ pub const TABLE: &[Row] = &[
     },
     Row {
         code: Code::Config,
-        meaning: "configuration: node list, impossible durations, waiting for ourselves",
+        meaning: "configuration: node list, config file, impossible durations, waiting for ourselves",
     },
     Row {
         code: Code::Lost,

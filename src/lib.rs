@@ -48,12 +48,13 @@ use crate::{
         SandboxArgs, StatusArgs,
     },
     exit::{Code, Exit},
-    protocol::{Adoption, Session},
+    node::{Fleet, Trust},
+    protocol::{Adoption, Contract, Session},
     settings::{
-        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, RunSettings,
-        SettingsError, StatusSettings,
+        AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, Reporting, Root,
+        RunSettings, SettingsError, StatusSettings,
     },
-    ui::Voice,
+    ui::{Format, Voice},
 };
 
 /// Carries out a command line (the first word is the program's name). The process must have one
@@ -77,60 +78,94 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn run_under_lock(args: RunArgs) -> Exit {
     let format = settings::format(&args);
+    let refuse = |SettingsError { code, text }| {
+        ui::exit(format, code.number(), &text);
+        code.into()
+    };
+    let report = match Reporting::read(&args) {
+        Ok(report) => report,
+        Err(error) => return refuse(error),
+    };
     match RunSettings::read(args) {
-        Ok(RunSettings { fleet, keys, contract, adopted, plan, subject, tone }) => {
+        Ok(RunSettings { fleet, keys, contract, root, mut plan, subject, tone, warnings }) => {
+            warn(&fleet, format);
+            let list = (contract.nodes, contract.holder.fleet.clone());
+            plan.report = report.map(|report| Reporting { fleet: Some(list), ..report });
             let connect = |events| {
-                let nodes = match adopted {
-                    None => node::start(fleet, Session::new(contract), &keys, events)?,
-                    Some(token) => {
-                        let adoption =
-                            Adoption::new(fleet.len(), token, contract.holder, contract.timing);
-                        node::start(fleet, adoption, &keys, events)?
+                let Contract { nodes, timing, .. } = contract;
+                let nodes = match root {
+                    Root::Own => node::start(fleet, Session::new(contract), &keys, events)?,
+                    Root::Adopted(token) => {
+                        let lock = Adoption::of_token(nodes, token, contract.holder, timing);
+                        node::start(fleet, lock, &keys, events)?
+                    }
+                    Root::Inherited(token, others) => {
+                        let lock = Adoption::of_kin(nodes, token, others, timing);
+                        node::start(fleet, lock, &keys, events)?
                     }
                 };
                 nodes.begin();
                 Ok(nodes)
             };
-            run::run(&plan, connect, &mut Voice::new(subject, tone))
+            let mut voice = Voice::new(subject, tone);
+            voice.warn(&warnings);
+            run::run(&plan, connect, &mut voice)
         }
-        Err(SettingsError { code, text }) => {
-            ui::exit(format, code.number(), &text);
-            code.into()
+        Err(error) => {
+            if let Some(report) = &report {
+                run::report_refusal(report, error.code);
+            }
+            refuse(error)
         }
     }
 }
 
 fn acquire(args: &AcquireArgs) -> Exit {
     match AcquireSettings::read(args) {
-        Ok(settings) => commands::acquire::run(settings),
+        Ok(settings) => {
+            warn(&settings.fleet, Format::Text);
+            commands::acquire::run(settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn extend(args: &ExtendArgs) -> Exit {
     match ExtendSettings::read(args) {
-        Ok(settings) => commands::extend::run(settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::extend::run(settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn release(args: &ReleaseArgs) -> Exit {
     match ReleaseSettings::read(args) {
-        Ok(settings) => commands::release::run(settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::release::run(settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn status(args: &StatusArgs) -> Exit {
     match StatusSettings::read(args) {
-        Ok(settings) => commands::status::run(&settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::status::run(&settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn doctor(args: &DoctorArgs) -> Exit {
     match DoctorSettings::read(args) {
-        Ok(settings) => commands::doctor::run(&settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::doctor::run(&settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
@@ -139,6 +174,17 @@ fn sandbox(args: &SandboxArgs) -> Exit {
     match commands::sandbox::run(args.count, &args.command, &mut std::io::stdout()) {
         Ok(exit) => exit,
         Err(error) => failed(error.code(), &error.to_string()),
+    }
+}
+
+/// Says, always, what nobody should do without knowing it.
+fn warn(fleet: &Fleet, format: Format) {
+    if fleet.wants_tls() && fleet.trust() == Trust::Blind {
+        ui::warning(
+            format,
+            "--tls-insecure: the nodes' certificates are not checked; whoever stands between here \
+             and them can read the password and answer in their place",
+        );
     }
 }
 

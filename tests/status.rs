@@ -93,6 +93,7 @@ fn json_has_the_documented_fields() {
                 "prog",
                 "since_ms",
                 "ttl_ms",
+                "until_ms",
                 "user"
             ]
         );
@@ -130,8 +131,11 @@ fn lives_of_locks_and_what_to_do_about_them() {
     case("late", "held", "late", "late: not extended for 23s, frees itself in 6");
     set(&fleet, &all, "acquired", "", 7_000);
     case("acquired", "held", "acquired", "taken by acquire, ends in 6");
-    set(&fleet, &all, "finished", ",\"until\":1", 7_000);
-    case("finished", "held", "finished", "finished: held for 6");
+    set(&fleet, &all, "finished", ",\"until\":1700000012000", 7_000);
+    let told = "finished, held until 22:13:32Z, frees itself in 6";
+    case("finished", "held", "finished", told);
+    set(&fleet, &all, "kept", EVERY, 37_000);
+    case("kept", "held", "kept", "kept for longer than its ttl");
     set(&fleet, &[1], "leftover", EVERY, 7_000);
     case("leftover", "partial", "leftover", "leftover on 1 node, frees itself in 6");
     for server in fleet.servers() {
@@ -373,4 +377,46 @@ fn rights_that_are_missing_are_named_as_that() {
         let out = Redlock::new(words).nodes(url).output();
         assert!(!out.stdout.contains("secret") && out.stderr.is_empty(), "{out:?}");
     }
+}
+
+/// kubernetes#23731: who holds the lock is what the nodes say, not what a holder believes.
+#[test]
+fn holder_that_lost_the_lock_is_not_named_but_the_one_that_has_it() {
+    let fleet = fleet(3);
+    let run = |label: &str| {
+        let run = Redlock::run(fleet.nodes()).args(["-t", "2s", "--label", label]);
+        let mut run =
+            run.args(["--on-lost", "continue"]).shell("echo started; exec sleep 60").start();
+        run.wait_stdout("started");
+        run
+    };
+    let mut first = run("first");
+    for server in fleet.servers() {
+        server.client().del("k");
+    }
+    first.wait_stderr("runs on without a lock");
+    let second = run("second");
+    assert!(first.ended().is_none());
+    eventually("the lock is everywhere", || fleet.holding("k").len() == 3);
+    let report = json(&fleet, &["k"]);
+    let holder = &lock(&report)["holder"];
+    assert_eq!(holder["label"], "second");
+    assert_eq!(holder["pid"], second.pid().as_raw_nonzero().get());
+}
+
+/// lockable-resources-plugin#614: nobody has to take a dead waiter out of a list.
+#[test]
+fn waiter_that_is_killed_is_not_counted_any_more() {
+    let fleet = fleet(3);
+    set(&fleet, &[0, 1, 2], "k", EVERY, 60_000);
+    let waiter = || Redlock::run(fleet.nodes()).args(["-q", "true"]).start();
+    let (one, two) = (waiter(), waiter());
+    let waiters = |count: u64| {
+        eventually("so many wait", || lock(&json(&fleet, &["k"]))["waiters"] == count);
+    };
+    waiters(2);
+    one.signal(Signal::KILL);
+    waiters(1);
+    two.signal(Signal::TERM);
+    waiters(0);
 }

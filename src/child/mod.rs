@@ -7,6 +7,7 @@
 )]
 
 pub mod belt;
+mod descriptor;
 mod die;
 mod guardian;
 mod inherited;
@@ -16,11 +17,14 @@ mod sys;
 mod terminal;
 mod tree;
 
+pub use descriptor::take_descriptor;
 pub use die::die_of;
 pub use guardian::{Guardian, RUN_VARIABLE};
 pub use inherited::Inherited;
 pub use proc::Stat;
 pub use spawn::{Launch, Spawned, spawn};
-pub use sys::{Ending, leads_session, raise, signal_group, signal_own_group, signal_process};
+pub use sys::{
+    Ending, claim, leads_session, raise, signal_group, signal_own_group, signal_process,
+};
 pub use terminal::{GroupChoice, Placement, Terminal};
 pub use tree::{Left, Tree, TreeEvent, older};

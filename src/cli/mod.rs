@@ -10,26 +10,26 @@
     reason = "the same"
 )]
 
+mod environment;
+mod nodes;
 mod operators;
 mod run;
 mod tokens;
 
-use std::{ffi::OsString, time::Duration};
+use std::ffi::OsString;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::{
-    operators::{DoctorArgs, SandboxArgs, StatusArgs},
+    nodes::{GuardArg, NodeArgs, Origin, Origins, restart_guard},
+    operators::{ColorArg, DoctorArgs, SandboxArgs, StatusArgs},
     run::{
         ChildArgs, GroupArg, LeftoverArg, LogFormatArg, OnLostArg, RunArgs, StrategyArg, WaitArgs,
     },
     tokens::{AcquireArgs, ExtendArgs, ReleaseArgs},
 };
 
-use crate::{
-    duration,
-    exit::{Code, Row},
-};
+use crate::exit::{Code, Row};
 
 /// flock(1) for a fleet: run a command while holding a lock on a majority of Redis masters.
 #[derive(Debug, Parser)]
@@ -109,8 +109,9 @@ pub enum Command {
     /// Findings: nodes that cannot be reached or refuse locks, replicas, members of a cluster,
     /// Sentinels, the same server twice, shared replication histories, missing rights (with the
     /// ACL rule), eviction, no persistence while the restart guard is off, young nodes, clocks
-    /// that differ or run differently, slow answers, old versions, an even list, a single node,
-    /// all nodes on this machine, locks taken with another list.
+    /// that differ or run differently, certificates that end within 14 days or are not checked,
+    /// ports that speak TLS or do not, slow answers, old versions, an even list, a single node, all
+    /// nodes on this machine, locks taken with another list.
     Doctor(DoctorArgs),
     /// Start throw-away Redis masters on this machine, for trying out and for tests.
     ///
@@ -121,67 +122,18 @@ pub enum Command {
     Sandbox(SandboxArgs),
 }
 
-/// Where the lock lives.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Nodes")]
-pub struct NodeArgs {
-    /// The Redis masters, comma separated; repeatable [env: REDLOCK_NODES].
-    ///
-    /// Forms: host, host:port, redis://[user[:password]@]host[:port][/db],
-    /// unix:///path/to.sock[?db=N]; IPv6 addresses in brackets. An odd number, 1 to 15; every host
-    /// must use the same list. Its order means nothing.
-    #[arg(long, value_name = "URL[,URL...]", env = "REDLOCK_NODES", hide_env = true)]
-    pub nodes: Vec<OsString>,
-    /// User for nodes whose URL names none [env: REDLOCK_USERNAME].
-    ///
-    /// The password comes from the environment variable REDLOCK_PASSWORD.
-    #[arg(long, value_name = "NAME", env = "REDLOCK_USERNAME", hide_env = true)]
-    pub username: Option<String>,
-    /// Put this before every key [env: REDLOCK_PREFIX].
-    ///
-    /// Without it the Redis key is the given key, so that the lock is shared with other Redlock
-    /// clients that use the same key.
-    #[arg(long, value_name = "STR", env = "REDLOCK_PREFIX", hide_env = true)]
-    pub prefix: Option<String>,
-    /// How long resolving and connecting may take [default: ttl/5 in 20ms..1s].
-    #[arg(long, value_name = "D", value_parser = duration::parse, env = "REDLOCK_CONNECT_TIMEOUT", hide_env = true)]
-    pub connect_timeout: Option<Duration>,
-    /// How long an answer may take [default: ttl/20 in 20ms..500ms].
-    #[arg(long, value_name = "D", value_parser = duration::parse, env = "REDLOCK_NODE_TIMEOUT", hide_env = true)]
-    pub node_timeout: Option<Duration>,
-    /// When a node that restarted may vote: auto, strict, off, or an age
-    /// [env: REDLOCK_RESTART_GUARD] [default: auto].
-    ///
-    /// A node that restarted without its memory could give away a lock that is held. So its vote
-    /// for a new lock does not count before it is older than every lock that is known of. auto:
-    /// unless all nodes are of one age, as in a new fleet. strict: always, also where a node does
-    /// not tell its age. off: for nodes that never forget (appendfsync always).
-    #[arg(long, value_name = "RULE", value_parser = guard, env = "REDLOCK_RESTART_GUARD", hide_env = true)]
-    pub restart_guard: Option<GuardArg>,
-    /// Accept an even number of nodes, for the time of a change of the list.
-    #[arg(long)]
-    pub allow_even_nodes: bool,
-}
-
-/// `--restart-guard`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the option's help says what each does")]
-pub enum GuardArg {
-    Auto,
-    Strict,
-    Off,
-    For(Duration),
-}
-
-fn guard(text: &str) -> Result<GuardArg, String> {
-    match text {
-        "auto" => Ok(GuardArg::Auto),
-        "strict" => Ok(GuardArg::Strict),
-        "off" => Ok(GuardArg::Off),
-        _ => match duration::parse(text) {
-            Ok(age) => Ok(GuardArg::For(age)),
-            Err(error) => Err(format!("not auto, strict or off, and {error}")),
-        },
+impl Command {
+    /// The options about the nodes, where there are some.
+    fn nodes(&mut self) -> Option<&mut NodeArgs> {
+        match self {
+            Self::Run(args) => Some(&mut args.nodes),
+            Self::Acquire(args) => Some(&mut args.nodes),
+            Self::Extend(args) => Some(&mut args.nodes),
+            Self::Release(args) => Some(&mut args.nodes),
+            Self::Status(args) => Some(&mut args.nodes),
+            Self::Doctor(args) => Some(&mut args.nodes),
+            Self::Sandbox(_) => None,
+        }
     }
 }
 
@@ -194,10 +146,19 @@ pub enum Instead {
     Usage(String),
 }
 
-/// Reads the command line.
+/// Reads the command line, and what the environment says in place of missing options.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Instead> {
-    let matches = command().try_get_matches_from(args).map_err(|error| instead(&error))?;
-    Cli::from_arg_matches(&matches).map_err(|error| instead(&error))
+    let args: Vec<OsString> = args.into_iter().collect();
+    let known = environment::without(command(), environment::says_nothing);
+    let matches = known
+        .clone()
+        .try_get_matches_from(&args)
+        .map_err(|error| instead(&error, environment::culprit(&known, &args, &error)))?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| instead(&error, None))?;
+    if let (Some(nodes), Some((_, command))) = (cli.command.nodes(), matches.subcommand()) {
+        nodes.origins = Origins::of(command);
+    }
+    Ok(cli)
 }
 
 /// The whole command line as clap knows it, with the table of exit codes in its place.
@@ -276,14 +237,17 @@ fn codes(title: &str, wanted: impl Fn(&Row) -> bool) -> String {
     codes
 }
 
-fn instead(error: &clap::Error) -> Instead {
+fn instead(error: &clap::Error, variable: Option<String>) -> Instead {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Instead::Print(error.to_string()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Instead::Usage("a command is missing; see redlock --help".to_owned())
         }
-        _ => Instead::Usage(one_line(&error.to_string())),
+        _ => {
+            let place = variable.map_or_else(String::new, |name| format!("{name}: "));
+            Instead::Usage(format!("{place}{}", one_line(&error.to_string())))
+        }
     }
 }
 
@@ -294,7 +258,16 @@ fn one_line(text: &str) -> String {
     let joined = parts.join(" ").replace(" tip: ", "; ");
     let line = joined.strip_prefix("error: ").unwrap_or(&joined);
     let line = line.split("For more information").next().unwrap_or(line).trim();
-    format!("{line}; see redlock --help")
+    format!("{}; see redlock --help", without_passwords(line))
+}
+
+/// `line` without what stands between `://` and `@`: a URL in a wrong place is repeated by clap.
+fn without_passwords(line: &str) -> String {
+    let mask = |word: &str| match (word.split_once("://"), word.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}"),
+        _ => word.to_owned(),
+    };
+    line.split(' ').map(mask).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::duration;
 
 /// The options of `redlock run`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that can be given")]
 #[command(override_usage = "redlock run --key K [--ttl 30s] [options] [--] COMMAND [ARG]...")]
 pub struct RunArgs {
     /// The lock's name; repeatable: all or nothing.
@@ -28,9 +29,23 @@ pub struct RunArgs {
     /// Checks that the token holds the lock on a quorum of nodes (else 79), extends it while the
     /// command runs, ends the command when it is lost, and leaves a full ttl behind instead of
     /// releasing it.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "fence"])]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
     pub token: Option<String>,
+    /// Run the command under the lock of a run around this one.
+    ///
+    /// That run must hold all the keys under one token, on a quorum of nodes (else 79), and keeps
+    /// looking after the lock; this one releases nothing. When the lock is lost, the command ends
+    /// with 79. Without a run around this one it is a usage error; for a script that is used both
+    /// ways: redlock run -k K ${REDLOCK_HELD:+--reentrant} ...
+    ///
+    /// Without this option a run that asks for a lock of a run around it is refused at once (78),
+    /// since it would wait for itself.
+    #[arg(long, conflicts_with_all = ["token", "no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
+    pub reentrant: bool,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
+    ///
+    /// redlock stays its parent: somebody has to extend the lock, so the command cannot take
+    /// redlock's place as it does with flock -F or env.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     #[command(flatten)]
@@ -42,6 +57,14 @@ pub struct RunArgs {
     /// a lock that nobody really holds (leftovers of the dead: exit 75).
     #[arg(long, help_heading = "Waiting", conflicts_with = "conflict_exit_code")]
     pub skip: bool,
+    /// For cron: keep the lock at least so long from its acquisition, also when the command is done.
+    ///
+    /// Hosts whose clocks differ start the same job at different moments: with --skip and a min-hold
+    /// that is longer than their difference it runs once. The lock is kept whatever the command's
+    /// status, and also when redlock is killed; not when the command could not be executed. Until
+    /// then others find it "finished, held until HH:MM:SSZ".
+    #[arg(long, value_name = "D", value_parser = duration::parse)]
+    pub min_hold: Option<Duration>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub child: ChildArgs,
@@ -57,6 +80,25 @@ pub struct RunArgs {
     /// smaller ones, is safe also from a holder that was stopped for longer than its lock lasted.
     #[arg(long)]
     pub fence: bool,
+    /// Write what became of the run, as one JSON object, when it is over.
+    ///
+    /// FILE is replaced as a whole; fd:N is appended to, and closed in the command. On every outcome
+    /// but a mistake in the command line; a report that cannot be written is a warning.
+    ///
+    /// v (1), outcome (ran, busy, timed-out, skipped, unavailable, refused, lost, max-runtime,
+    /// not-started, cancelled), exit (128 and the signal's number where the command died of one),
+    /// source of the exit code (command or redlock), key, label, host, start and end (RFC 3339,
+    /// UTC), wait_ms (for the lock), held_ms, extensions, failed_rounds (extensions that missed
+    /// their quorum), min_margin_ms (the least that was left of the lock's validity), nodes_ok
+    /// (those that took part the last time) of nodes, fingerprint (of the list of nodes). What does
+    /// not apply is null. New fields may come; v grows when one changes or goes.
+    ///
+    /// A FILE that ends in .prom becomes, for Prometheus's node_exporter, gauges with the label
+    /// key: redlock_last_start_timestamp_seconds, redlock_last_success_timestamp_seconds,
+    /// redlock_last_skip_timestamp_seconds, redlock_last_wait_seconds, redlock_last_held_seconds,
+    /// redlock_last_exit_code. What it says of other keys stays.
+    #[arg(long, value_name = "FILE|fd:N")]
+    pub report: Option<OsString>,
     /// How the nodes are asked.
     #[arg(long, value_enum, default_value_t)]
     pub strategy: StrategyArg,
@@ -134,7 +176,7 @@ pub struct ChildArgs {
     /// Treat the death of our parent as TERM, then KILL after --kill-after.
     ///
     /// For CI runners that kill only the step's shell [env: REDLOCK_DIE_WITH_PARENT=1].
-    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "REDLOCK_DIE_WITH_PARENT", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
     pub die_with_parent: bool,
     /// KILL a command that is stopped for so long [default: 10 x ttl].
     #[arg(long, value_name = "D", value_parser = duration::parse)]

@@ -36,6 +36,7 @@ const STOPS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Carries it out.
 pub fn run(settings: AcquireSettings) -> Exit {
     let mut voice = Voice::new(settings.subject.clone(), settings.tone);
+    voice.warn(&settings.warnings);
     match attempt(settings, &mut voice) {
         Ok(exit) => exit,
         Err((what, error)) => {
@@ -182,8 +183,8 @@ impl Taking<'_> {
 fn code(denial: &Denial, conflict: u8) -> u8 {
     match denial.verdict {
         Verdict::Held | Verdict::Contended => conflict,
-        Verdict::Unfit => Code::Config.number(),
-        Verdict::NotOurs => Code::Lost.number(),
+        Verdict::Unfit | Verdict::Ourselves { .. } => Code::Config.number(),
+        Verdict::NotOurs | Verdict::NotInherited => Code::Lost.number(),
         Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
         Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => Code::Unavailable.number(),
     }

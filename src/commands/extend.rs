@@ -15,6 +15,7 @@ use crate::{
 /// Carries it out.
 pub fn run(settings: ExtendSettings) -> Exit {
     let ExtendSettings { target, token, json } = settings;
+    ui::warn(&target.warnings);
     let rounds = [Round::of(vec![Request::Extend { token, ttl: target.timing.ttl }])];
     let said = match talk::interview(&target.fleet, &target.keys, target.timing, &rounds) {
         Ok(said) => said,

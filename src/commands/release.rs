@@ -19,6 +19,7 @@ use crate::{
 /// Carries it out.
 pub fn run(settings: ReleaseSettings) -> Exit {
     let ReleaseSettings { target, by } = settings;
+    ui::warn(&target.warnings);
     let result = match by {
         By::Token(token) => by_token(&target, token),
         By::Force { yes } => by_force(&target, yes),

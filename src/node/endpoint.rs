@@ -6,12 +6,15 @@ use std::{
     fmt,
     net::{IpAddr, Ipv6Addr, SocketAddr},
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use redis::{ConnectionAddr, IntoConnectionInfo as _};
 
-use super::endpoint_error::{EndpointError, Problem, masked};
+use super::{
+    endpoint_error::{EndpointError, Problem, masked},
+    tls::{Peer, TlsClient},
+};
 
 /// A node: everything that is needed to connect to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,7 +22,21 @@ pub struct Endpoint {
     address: Address,
     transport: Transport,
     db: u32,
-    credentials: Option<Credentials>,
+    login: Login,
+    peer: Option<Peer>,
+}
+
+/// What a node is to be authenticated with, and where that comes from.
+#[derive(Clone, PartialEq, Eq)]
+enum Login {
+    /// The node's text has all.
+    Own(Credentials),
+    /// It has a user, or nothing; the rest is what all such nodes share.
+    Shared { user: Option<String>, credentials: Option<Credentials> },
+}
+
+impl Login {
+    const NOTHING: Self = Self::Shared { user: None, credentials: None };
 }
 
 /// Where a node listens.
@@ -61,8 +78,9 @@ impl fmt::Debug for Credentials {
 const LONGEST_PATH: usize = 107;
 
 impl Endpoint {
-    /// Reads one node: `host`, `host:port`, `host:port/db`, `redis://[[user]:pass@]host[:port][/db]`,
-    /// `rediss://...`, `unix:///path[?db=N]`; IPv6 in brackets. The port is 6379 unless given.
+    /// Reads one node: `host`, `host:port`, `host:port/db`,
+    /// `redis://[user@|[user]:pass@]host[:port][/db]`, `rediss://...`, `unix:///path[?db=N]`; IPv6
+    /// in brackets. The port is 6379 unless given.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         Self::read(text).map_err(|problem| EndpointError::Malformed { node: masked(text), problem })
     }
@@ -101,11 +119,14 @@ impl Endpoint {
         if url.fragment().is_some() {
             return Err(Problem::Fragment);
         }
-        if let Some((name, _)) = url.query_pairs().next() {
-            return Err(Problem::Parameter(name.into_owned()));
+        if let Some((name, value)) = url.query_pairs().next() {
+            return Err(parameter(&name, &value));
         }
-        if user_info.is_some() && url.password().is_none_or(str::is_empty) {
-            // The redis crate would send no AUTH at all for this.
+        let has_password = url.password().is_some_and(|password| !password.is_empty());
+        // The redis crate would send no AUTH at all for these.
+        if user_info.is_some_and(|text| text.ends_with(':'))
+            || (user_info.is_some() && !has_password && url.username().is_empty())
+        {
             return Err(Problem::NoPassword);
         }
         let db = match url.path() {
@@ -117,15 +138,14 @@ impl Endpoint {
             return Err(Problem::Url);
         };
         let settings = info.redis_settings();
-        Ok(Self {
-            address: address(host, *port)?,
-            transport,
-            db,
-            credentials: settings.password().map(|password| Credentials {
-                username: settings.username().map(str::to_owned),
-                password: password.to_owned(),
-            }),
-        })
+        let user = settings.username().map(str::to_owned);
+        let login = match settings.password().filter(|_| has_password) {
+            Some(password) => {
+                Login::Own(Credentials { username: user, password: password.to_owned() })
+            }
+            None => Login::Shared { user, credentials: None },
+        };
+        Ok(Self { address: address(host, *port)?, transport, db, login, peer: None })
     }
 
     /// Reads what stands behind `unix://`.
@@ -140,7 +160,7 @@ impl Endpoint {
         let mut db = None;
         for (name, value) in url.query_pairs() {
             if name != "db" || db.is_some() {
-                return Err(Problem::Parameter(name.into_owned()));
+                return Err(parameter(&name, &value));
             }
             db = Some(number(&value)?);
         }
@@ -158,7 +178,8 @@ impl Endpoint {
             address: Address::Unix(path),
             transport: Transport::Plain,
             db: db.unwrap_or(0),
-            credentials: None,
+            login: Login::NOTHING,
+            peer: None,
         })
     }
 
@@ -179,15 +200,82 @@ impl Endpoint {
 
     /// What to authenticate with.
     pub const fn credentials(&self) -> Option<&Credentials> {
-        self.credentials.as_ref()
+        match &self.login {
+            Login::Own(credentials) => Some(credentials),
+            Login::Shared { credentials, .. } => credentials.as_ref(),
+        }
     }
 
-    /// The same node, with `defaults` when it has no credentials of its own.
-    #[must_use]
-    pub fn or_credentials(mut self, defaults: Option<&Credentials>) -> Self {
-        self.credentials = self.credentials.or_else(|| defaults.cloned());
-        self
+    /// With whom TLS is spoken, once that is known.
+    pub const fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
     }
+
+    /// The same node, reached by `client` where it wants TLS.
+    pub fn secured(mut self, client: &TlsClient) -> Result<Self, EndpointError> {
+        if self.transport == Transport::Tls {
+            let unnamed = |_| EndpointError::Unnamed { node: self.to_string() };
+            self.peer = Some(client.peer(&self.address).map_err(unnamed)?);
+        }
+        Ok(self)
+    }
+
+    /// Whether its text has a password in it.
+    pub const fn has_own_password(&self) -> bool {
+        matches!(self.login, Login::Own(_))
+    }
+
+    /// The same node with what `defaults` has and its own text lacks. A user without any password
+    /// is an error.
+    pub fn or_credentials(mut self, defaults: Option<&Credentials>) -> Result<Self, EndpointError> {
+        if let Login::Shared { user, credentials } = &mut self.login {
+            *credentials = match (&user, defaults) {
+                (Some(_), None) => {
+                    let (node, problem) = (self.to_string(), Problem::NoPassword);
+                    return Err(EndpointError::Malformed { node, problem });
+                }
+                (Some(user), Some(Credentials { password, .. })) => {
+                    Some(Credentials { username: Some(user.clone()), password: password.clone() })
+                }
+                (None, defaults) => defaults.cloned(),
+            };
+        }
+        Ok(self)
+    }
+
+    /// A text that leads others to the same node, without a password: with its user where that
+    /// stood alone.
+    pub fn without_password(&self) -> String {
+        match &self.login {
+            Login::Shared { user: Some(user), .. } => {
+                let shown = self.to_string();
+                let (scheme, place) = shown.split_once("://").unwrap_or(("redis", &shown));
+                format!("{scheme}://{}@{place}", percent_encoded(user.as_bytes(), b"-_.~"))
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// A parameter that means nothing here, by its name; what has no value is no name, but something
+/// that went astray.
+fn parameter(name: &str, value: &str) -> Problem {
+    Problem::Parameter(if value.is_empty() { "***" } else { name }.to_owned())
+}
+
+/// Everything but letters, digits and `plain` as `%XX`.
+fn percent_encoded(bytes: &[u8], plain: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
 }
 
 /// Finds what the URL parser would refuse without a reason.
@@ -253,22 +341,12 @@ impl fmt::Display for Address {
         match self {
             Self::Literal(address) => address.fmt(f),
             Self::Name(host, port) => write!(f, "{host}:{port}"),
-            Self::Unix(path) => write_path(f, path),
+            Self::Unix(path) => {
+                let path = path.as_os_str().as_bytes();
+                write!(f, "unix://{}", percent_encoded(path, b"/-_.~@:+="))
+            }
         }
     }
-}
-
-/// `unix://` and the path, percent-encoded as in a URL.
-fn write_path(f: &mut fmt::Formatter<'_>, path: &Path) -> fmt::Result {
-    f.write_str("unix://")?;
-    for &byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~@:+=".contains(&byte) {
-            write!(f, "{}", char::from(byte))?;
-        } else {
-            write!(f, "%{byte:02X}")?;
-        }
-    }
-    Ok(())
 }
 
 /// The canonical form, without credentials.

@@ -19,8 +19,8 @@ pub enum EndpointError {
         /// How it is written the other time.
         also: String,
     },
-    /// TLS is not spoken by this build.
-    Tls {
+    /// TLS is wanted, and no certificate could carry the host's name.
+    Unnamed {
         /// Which node wants it.
         node: String,
     },
@@ -48,7 +48,7 @@ pub enum Problem {
     BarePath,
     /// Credentials without `redis://`.
     BareCredentials,
-    /// A user without a password: such a URL sends no AUTH.
+    /// A user, and no password anywhere: that sends no AUTH.
     NoPassword,
     /// A user or password that hides the `@` behind one of its own characters.
     Unescaped,
@@ -87,9 +87,10 @@ impl fmt::Display for EndpointError {
                 f,
                 "nodes '{node}' and '{also}' are the same server; each server has one vote"
             ),
-            Self::Tls { node } => write!(
+            Self::Unnamed { node } => write!(
                 f,
-                "node '{node}': TLS is not supported yet; use redis:// over a network you trust"
+                "node '{node}': no certificate can carry that name; say by --tls-server-name which \
+                 one it carries"
             ),
             Self::TooMany { count, max } => {
                 write!(f, "{count} nodes are too many, a list has at most {max}")
@@ -110,7 +111,8 @@ impl fmt::Display for Problem {
             Self::BarePath => "a socket is written unix:///path/to.sock",
             Self::BareCredentials => "credentials need the form redis://USER:PASSWORD@host",
             Self::NoPassword => {
-                "a user without a password sends no AUTH (a password alone is redis://:PASSWORD@host)"
+                "a user without a password (REDLOCK_PASSWORD or --password-file has it for all \
+                 nodes; a password alone is redis://:PASSWORD@host)"
             }
             Self::Unescaped => {
                 "the characters / ? # in a user or password must be percent-encoded (%2F %3F %23)"
@@ -118,7 +120,9 @@ impl fmt::Display for Problem {
             Self::NoHost => "the host is missing",
             Self::Host => "that is no host name or address (other scripts in their xn-- form)",
             Self::Wildcard => "nobody can connect to a wildcard address",
-            Self::Brackets => "an IPv6 address stands in brackets, as in [::1]:6379, without a zone",
+            Self::Brackets => {
+                "an IPv6 address stands in brackets, as in [::1]:6379, without a zone"
+            }
             Self::Port => "a port is a number from 1 to 65535",
             Self::Db => "a database is a number, as in redis://host/1 or unix:///path?db=1",
             Self::Parameter(name) => {

@@ -26,6 +26,8 @@ pub enum Command {
     Start,
     /// Stop it: give up or release.
     Stop,
+    /// Stop it after its work: a lock that is to be kept for a time stays.
+    Finish,
     /// Stop it and leave the lock on the nodes.
     Keep,
     /// Go on with the next page.
@@ -112,7 +114,8 @@ impl<M: Machine> EventLoop<M> {
             self.turn(&flags);
             if let Some(end) = self.end.take() {
                 let all = self.connections.drain(..);
-                let (answered, rest): (Vec<_>, Vec<_>) = all.partition(Connection::is_answered);
+                let (mut answered, rest): (Vec<_>, Vec<_>) = all.partition(Connection::is_answered);
+                answered.iter_mut().for_each(Connection::part);
                 let remains = rest.into_iter().filter_map(|c| c.close(&self.wire));
                 self.closing.extend(remains, BootClock.now());
                 self.closing.finish(&mut self.buffer);
@@ -207,6 +210,10 @@ impl<M: Machine> EventLoop<M> {
                 Ok(Command::Stop) => {
                     self.leave = Leave::Taken;
                     self.machine.stop(now);
+                }
+                Ok(Command::Finish) => {
+                    self.leave = Leave::Taken;
+                    self.machine.finish(now);
                 }
                 Ok(Command::Keep) => {
                     self.leave = Leave::Taken;

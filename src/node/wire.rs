@@ -20,6 +20,7 @@ pub struct Wire {
     acquire: String,
     extend: String,
     release: String,
+    finish: String,
     look: String,
     fence: String,
     seal: String,
@@ -36,11 +37,18 @@ impl Wire {
             keys: keys.iter().map(|key| key.on_node().to_vec()).collect(),
             released: keys.iter().map(Key::released_channel).collect(),
             holder: keys.iter().map(Key::holder_channel).collect(),
-            acquire: script(include_str!("scripts/acquire.lua")),
+            acquire: script(concat!(
+                include_str!("scripts/rights.lua"),
+                include_str!("scripts/acquire.lua")
+            )),
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
+            finish: script(include_str!("scripts/finish.lua")),
             look: script(include_str!("scripts/look.lua")),
-            fence: script(include_str!("scripts/fence.lua")),
+            fence: script(concat!(
+                include_str!("scripts/rights.lua"),
+                include_str!("scripts/fence.lua")
+            )),
             seal: script(include_str!("scripts/seal.lua")),
             counted: keys
                 .iter()
@@ -86,6 +94,11 @@ impl Wire {
                 if *announce {
                     cmd.arg(&self.released);
                 }
+                cmd
+            }
+            Request::Finish { token, value, rest } => {
+                let mut cmd = self.eval(&self.finish, Some(token));
+                cmd.arg(value).arg(millis(*rest));
                 cmd
             }
             Request::Subscribe => {

@@ -1,8 +1,10 @@
-//! Holding a lock that somebody else acquired: one step of a pipeline whose steps share a lock.
+//! Holding a lock that somebody else acquired: as one step of a pipeline whose steps share a lock,
+//! or as a run inside of the run that has it.
 //!
 //! The token is checked by a strict extension on all nodes; a quorum of them makes the lock ours to
-//! look after. It is extended as any other, and lost as any other. At the end nothing is released:
-//! one more extension leaves the next step a full ttl.
+//! run under. It is extended as any other, and lost as any other, and it is never released. A step
+//! of a pipeline is the only one who looks after the lock: it heals nodes that lost it, and leaves
+//! a full ttl to the next. A run inside of another leaves both to that.
 
 use std::time::Duration;
 
@@ -29,12 +31,22 @@ enum Phase {
     Over,
 }
 
+/// Who looks after an adopted lock.
+#[derive(Clone, Debug)]
+enum Care {
+    /// We do. This is what nodes that lose the lock are healed with.
+    Ours(Holder),
+    /// A run around us, whose token is one of those that are tried.
+    Theirs,
+}
+
 /// The state of an adopted lock.
 #[derive(Debug)]
 pub struct Adoption {
     token: Token,
-    /// What nodes that lose the lock are healed with.
-    holder: Holder,
+    /// The tokens that are tried when this one does not hold the lock, the next one last.
+    others: Vec<Token>,
+    care: Care,
     timing: Timing,
     links: Links,
     views: Views,
@@ -47,13 +59,24 @@ pub struct Adoption {
 impl Adoption {
     /// The lock on `nodes` nodes that `token` holds, to be kept for the ttl of `timing` at a time
     /// by `holder`.
-    pub fn new(nodes: usize, token: Token, holder: Holder, timing: Timing) -> Self {
+    pub fn of_token(nodes: usize, token: Token, holder: Holder, timing: Timing) -> Self {
+        Self::new(nodes, token, Vec::new(), Care::Ours(holder), timing)
+    }
+
+    /// The lock on `nodes` nodes that a run around us holds under `token`, or under one of `others`,
+    /// of which the last is tried first.
+    pub fn of_kin(nodes: usize, token: Token, others: Vec<Token>, timing: Timing) -> Self {
+        Self::new(nodes, token, others, Care::Theirs, timing)
+    }
+
+    fn new(nodes: usize, token: Token, others: Vec<Token>, care: Care, timing: Timing) -> Self {
         Self {
             token,
-            holder,
+            others,
+            care,
             timing,
             links: Links::new(nodes, timing),
-            views: Views::new(nodes),
+            views: Views::new(nodes, Vec::new()),
             lease: Lease::new(nodes),
             phase: Phase::Idle,
             started: Tick::default(),
@@ -94,10 +117,10 @@ impl Machine for Adoption {
         self.wake(now);
     }
 
-    /// Leaves a full ttl behind.
+    /// Leaves a full ttl behind, where nobody else does.
     fn stop(&mut self, now: Tick) {
         match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Holding(_) if !self.lost => {
+            Phase::Holding(_) if !self.lost && matches!(self.care, Care::Ours(_)) => {
                 self.extend(now);
                 let until = now.after(self.timing.node_timeout);
                 self.phase = Phase::Leaving { until };
@@ -173,6 +196,10 @@ impl Adoption {
     }
 
     fn answer(&mut self, node: NodeIndex, sent: Sent, reply: &Reply, now: Tick) {
+        // What another token does not hold says nothing about this one.
+        if matches!(sent.ask, Ask::Extend(token) if token != self.token) {
+            return;
+        }
         self.views.learn(node, reply, now);
         match &mut self.phase {
             Phase::Checking => {
@@ -232,16 +259,35 @@ impl Adoption {
         {
             let (token, lease) = (self.token, self.lease.clone());
             let nodes = lease.nodes();
-            let heal = (self.holder.value(token), None);
+            let heal = match &self.care {
+                Care::Ours(holder) => Some((holder.value(token), None)),
+                Care::Theirs => None,
+            };
             let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
             self.phase = Phase::Holding(hold);
             let waited = now.since(self.started);
             self.tell(Event::Acquired { token, validity, nodes, waited });
         } else if all.len() - gone < needed {
-            self.deny(Verdict::NotOurs, now);
+            match (self.others.pop(), &self.care) {
+                (Some(token), _) => self.turn_to(token, now),
+                (None, Care::Ours(_)) => self.deny(Verdict::NotOurs, now),
+                (None, Care::Theirs) => self.deny(Verdict::NotInherited, now),
+            }
         } else if waiting == 0 {
             self.deny(Verdict::Unavailable, now);
         }
+    }
+
+    /// Tries another token.
+    fn turn_to(&mut self, token: Token, now: Tick) {
+        self.token = token;
+        self.lease = Lease::new(self.links.nodes().count());
+        for node in self.links.nodes() {
+            if matches!(self.views.of(node), NodeView::Ours | NodeView::Free | NodeView::Held(_)) {
+                self.views.set(node, NodeView::Unknown);
+            }
+        }
+        self.extend(now);
     }
 
     fn deny(&mut self, verdict: Verdict, now: Tick) {

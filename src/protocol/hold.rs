@@ -86,11 +86,12 @@ enum Round {
 #[derive(Debug)]
 pub struct Hold {
     token: Token,
-    value: String,
-    /// The fencing token.
-    number: Option<u64>,
+    /// With which value and fencing token nodes that lose the lock are healed; none where that is
+    /// somebody else's to do.
+    heal: Option<(String, Option<u64>)>,
     lease: Lease,
     seats: Vec<Seat>,
+    acquired: Tick,
     next: Tick,
     /// When we begin to listen on the holder's channel; `None` when we have. Short commands are
     /// over before that.
@@ -103,11 +104,11 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The lock was acquired under `token`, with `lease` so far; `value` and fencing token are
-    /// what nodes that lose it are healed with.
+    /// The lock was acquired under `token`, with `lease` so far; `heal` is the value and the
+    /// fencing token that nodes which lose it are healed with, if that is ours to do.
     pub fn start(
         token: Token,
-        (value, number): (String, Option<u64>),
+        heal: Option<(String, Option<u64>)>,
         lease: Lease,
         links: &Links,
         views: &Views,
@@ -130,10 +131,10 @@ impl Hold {
         let asked = validity.before(timing.ttl.saturating_sub(timing.drift));
         Self {
             token,
-            value,
-            number,
+            heal,
             lease,
             seats,
+            acquired: now,
             next: asked.after(timing.every),
             attend: Some(now.after(ATTEND_AFTER)),
             round: Round::First { until: now.after(timing.node_timeout) },
@@ -141,6 +142,27 @@ impl Hold {
             validity,
             over: false,
         }
+    }
+
+    /// Has every node that takes part keep the lock for the wanted time, whatever becomes of us.
+    /// The expiry of the acquisition is the ttl, since its votes may have to be given back. No round
+    /// of its own: it promises nothing and is not reported.
+    pub fn keep(&self, links: &mut Links, timing: &Timing, now: Tick) {
+        if timing.rest(self.acquired, now).is_zero() {
+            return;
+        }
+        let ttl = timing.expiry(self.acquired, now);
+        for (node, seat) in links.nodes().zip(&self.seats) {
+            // Whoever failed is asked again in time, and then for this.
+            if seat.due || seat.confirmed {
+                links.ask(node, Request::Extend { token: self.token, ttl }, now);
+            }
+        }
+    }
+
+    /// When the lock became ours.
+    pub fn acquired(&self) -> Tick {
+        self.acquired
     }
 
     /// Something may have happened to the lock: ask all nodes now.
@@ -283,7 +305,8 @@ impl Hold {
                     if !links.owes(node, Ask::Extend(self.token)) {
                         seat.due = true;
                         seat.asked = if whole { self.rounds } else { seat.asked };
-                        let request = Request::Extend { token: self.token, ttl: timing.ttl };
+                        let ttl = timing.expiry(self.acquired, now);
+                        let request = Request::Extend { token: self.token, ttl };
                         links.ask(node, request, now);
                     }
                 }
@@ -308,6 +331,9 @@ impl Hold {
     /// Sets the lock again on nodes that have nothing there: only in a round that proved it ours
     /// on a quorum, and only while the command is not being ended.
     fn heal(&mut self, links: &mut Links, timing: &Timing, now: Tick) {
+        let Some((value, number)) = &self.heal else {
+            return;
+        };
         let proved = self.seats.iter().filter(|seat| seat.strict && seat.confirmed).count();
         let ending = now >= self.validity.before(timing.reserve());
         if !matches!(self.round, Round::Extension { .. })
@@ -320,8 +346,9 @@ impl Hold {
             let seat = &mut self.seats[node.get()];
             if seat.absent && seat.back.is_none() && !seat.due && now >= seat.heal_from {
                 seat.heal_from = now.after(timing.retry);
-                let (token, value) = (self.token, self.value.clone());
-                let request = Request::Heal { token, value, ttl: timing.ttl, number: self.number };
+                let (token, value, number) = (self.token, value.clone(), *number);
+                let ttl = timing.expiry(self.acquired, now);
+                let request = Request::Heal { token, value, ttl, number };
                 links.ask(node, request, now);
             }
         }

@@ -30,6 +30,11 @@ pub trait Machine {
     /// Comes to an end: gives up, gives back, or tells what it has so far.
     fn stop(&mut self, now: Tick);
 
+    /// Comes to an end after the work was done: a lock that is to be kept for a time stays.
+    fn finish(&mut self, now: Tick) {
+        self.stop(now);
+    }
+
     /// Comes to an end and leaves the lock on the nodes.
     fn keep(&mut self, now: Tick) {
         self.stop(now);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Datum, Introduction, Query, Token, Unfit};
+use super::{Datum, Introduction, Query, TlsTrouble, Token, Unfit};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +88,17 @@ pub enum Request {
         /// would wake each other in a storm.
         announce: bool,
     },
+    /// The command has ended and the lock is kept for a while: where a key carries the token, the
+    /// value becomes `value` and the expiry `rest`; where memory is short, the expiry alone. As
+    /// final as a release. Answers [`Reply::Done`], [`Reply::Absent`] or [`Reply::Held`].
+    Finish {
+        /// The token that must be there.
+        token: Token,
+        /// The whole value, which says that the lock is only kept.
+        value: String,
+        /// For so long.
+        rest: Duration,
+    },
     /// Delete exactly what is named, and tell those who wait and the holder itself: a release from
     /// outside of the run whose lock it is. Answers [`Reply::Done`] when something was deleted,
     /// [`Reply::Absent`], or [`Reply::Held`] with what is there instead.
@@ -108,6 +119,27 @@ pub enum Request {
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
+}
+
+impl Request {
+    /// For how long it keeps keys at a node from its execution on: not at all when it sets and
+    /// raises none.
+    pub fn keeps(&self) -> Duration {
+        match self {
+            Self::Acquire { ttl, .. }
+            | Self::AcquireCounted { ttl, .. }
+            | Self::Heal { ttl, .. }
+            | Self::Extend { ttl, .. } => *ttl,
+            Self::Seal { .. }
+            | Self::Release { .. }
+            | Self::Finish { .. }
+            | Self::Free { .. }
+            | Self::Query(_)
+            | Self::Subscribe
+            | Self::Attend
+            | Self::Look => Duration::ZERO,
+        }
+    }
 }
 
 /// What sits at one of the keys.
@@ -194,7 +226,7 @@ impl Reply {
 pub enum Trouble {
     /// The name has no address, or its resolution failed.
     Unresolvable(String),
-    /// The resolver, the TCP or the TLS handshake was not ready in time.
+    /// The resolver or the TCP handshake was not ready in time.
     ConnectTimeout,
     /// The connection was refused or could not be made; the system's words.
     Unreachable(String),
@@ -204,6 +236,10 @@ pub enum Trouble {
     Cut,
     /// The answer is no Redis protocol.
     Garbage,
+    /// TLS could not be agreed on, or broke.
+    Tls(TlsTrouble),
+    /// Spoken to in the clear, it answers in TLS.
+    SpeaksTls,
 }
 
 /// How much of what a session needs one message is about.
@@ -218,6 +254,14 @@ pub enum Extent {
 /// What the shell tells about one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
+    /// The network has connected, and TLS is to be agreed on: nothing of ours is on its way yet.
+    /// Comes at most once, before [`LinkEvent::Ready`], and only where TLS is spoken.
+    Securing,
+    /// TLS has found out whom we speak with. Comes right before [`LinkEvent::Ready`].
+    Secured {
+        /// When the server's certificate ends, since 1970; none where it does not say so legibly.
+        ends: Option<Duration>,
+    },
     /// Connected; from here on bytes of requests may be on their way. Comes at most once and
     /// before any reply. The node's refusal of our credentials or database is no event of its own:
     /// it makes every reply of this connection a [`Reply::Refused`], although the requests behind

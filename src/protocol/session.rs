@@ -24,9 +24,11 @@ enum Phase {
     Trying(Attempt),
     Waiting(Wait),
     Holding(Hold),
-    /// Releases are under way, until then at the latest.
+    /// Releases are under way, until then at the latest. Where the lock is to be kept until `kept`,
+    /// nodes that do so until then are as they should be.
     Settling {
         until: Tick,
+        kept: Tick,
     },
     Over,
 }
@@ -56,7 +58,7 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, random } =
+        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, kin, random } =
             contract;
         Self {
             nodes,
@@ -68,7 +70,7 @@ impl Session {
             guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
-            views: Views::new(nodes),
+            views: Views::new(nodes, kin),
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
@@ -118,15 +120,36 @@ impl Machine for Session {
                 self.settle(now);
             }
             Phase::Holding(hold) => {
-                if hold.is_first_round() {
-                    self.tell(Event::Note(Note::Acquired { nodes: hold.nodes() }));
-                    self.tell(Event::Note(Note::Nodes(self.views.all())));
-                }
+                self.report_first_round(&hold);
                 self.links.release(hold.token(), true, now);
                 self.settle(now);
             }
             ending @ (Phase::Settling { .. } | Phase::Over) => self.phase = ending,
         }
+    }
+
+    /// Where the lock is to be kept for a time, it stays until then and says so.
+    fn finish(&mut self, now: Tick) {
+        let Phase::Holding(hold) = &self.phase else {
+            return self.stop(now);
+        };
+        let acquired = hold.acquired();
+        let rest = self.timing.rest(acquired, now);
+        if rest.is_zero() {
+            return self.stop(now);
+        }
+        let Phase::Holding(hold) = std::mem::replace(&mut self.phase, Phase::Idle) else { return };
+        self.report_first_round(&hold);
+        let until = acquired.after(self.timing.min_hold).since(self.started);
+        let holder = Holder {
+            until: Some(self.holder.since.saturating_add(millis(until))),
+            // Nobody extends it any more.
+            every: None,
+            ..self.holder.clone()
+        };
+        let value = valuer(&holder, acquired.since(self.started))(hold.token());
+        self.links.finish(hold.token(), value, rest, now);
+        self.settle_until(now.after(rest), now);
     }
 
     /// Without the lock it is as [`Session::stop`].
@@ -145,7 +168,7 @@ impl Machine for Session {
             Phase::Trying(attempt) => attempt.deadline(&self.timing),
             Phase::Waiting(wait) => Some(wait.deadline()),
             Phase::Holding(hold) => hold.deadline(),
-            Phase::Settling { until } => Some(*until),
+            Phase::Settling { until, .. } => Some(*until),
         };
         let patience = match self.phase {
             Phase::Trying(_) | Phase::Waiting(_) => self.out_of_patience(),
@@ -173,11 +196,19 @@ impl Session {
                 let findings = hold.step(&mut self.links, &self.timing, now);
                 self.report(findings);
             }
-            Phase::Settling { until } => {
+            Phase::Settling { until, kept } => {
+                let kept = *kept;
                 if now >= *until || !self.links.awaits_release() {
-                    self.settled(now);
+                    self.settled(kept, now);
                 }
             }
+        }
+    }
+
+    fn report_first_round(&mut self, hold: &Hold) {
+        if hold.is_first_round() {
+            self.tell(Event::Note(Note::Acquired { nodes: hold.nodes() }));
+            self.tell(Event::Note(Note::Nodes(self.views.all())));
         }
     }
 
@@ -350,8 +381,9 @@ impl Session {
         let waited = now.since(self.started);
         let value = valuer(&self.holder, now.since(self.started))(token);
         let number = attempt.number();
-        let heal = (value, number);
+        let heal = Some((value, number));
         let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
+        hold.keep(&mut self.links, &self.timing, now);
         self.phase = Phase::Holding(hold);
         if let Some(number) = number {
             self.tell(Event::Fenced(number));
@@ -388,7 +420,8 @@ impl Session {
             self.recovered();
         }
         // What only an operator can mend is not waited for.
-        if verdict == Verdict::Unfit || !answered && self.views.is_forbidden() {
+        let hopeless = matches!(verdict, Verdict::Unfit | Verdict::Ourselves { .. });
+        if hopeless || !answered && self.views.is_forbidden() {
             return true;
         }
         match self.patience {
@@ -419,7 +452,12 @@ impl Session {
     fn note(&mut self, denial: Denial, now: Tick) {
         let note = match denial.verdict {
             Verdict::Held | Verdict::Contended | Verdict::Guarded(_) => Note::Waiting(denial),
-            Verdict::Unavailable | Verdict::TooSlow | Verdict::Unfit | Verdict::NotOurs => {
+            Verdict::Unavailable
+            | Verdict::TooSlow
+            | Verdict::Unfit
+            | Verdict::Ourselves { .. }
+            | Verdict::NotOurs
+            | Verdict::NotInherited => {
                 self.outage_since.get_or_insert(now);
                 Note::Outage(denial)
             }
@@ -488,16 +526,21 @@ impl Session {
 
     /// Waits for the answers to the releases, as long as they can be expected.
     fn settle(&mut self, now: Tick) {
+        self.settle_until(now, now);
+    }
+
+    fn settle_until(&mut self, kept: Tick, now: Tick) {
         let bound = self.timing.node_timeout.min(Self::RELEASE_BOUND);
-        self.phase = Phase::Settling { until: now.after(bound) };
+        self.phase = Phase::Settling { until: now.after(bound), kept };
         self.step(now);
     }
 
-    fn settled(&mut self, now: Tick) {
+    fn settled(&mut self, kept: Tick, now: Tick) {
         self.phase = Phase::Over;
-        let rest = |from: Tick| from.after(self.timing.ttl).since(now);
-        let untold = self.links.untold().into_iter().map(|(node, from)| (node, rest(from)));
-        let untold: Vec<_> = untold.filter(|(_, rest)| !rest.is_zero()).collect();
+        // A node that was asked to keep it for the wanted time may have heard that a little later.
+        let wanted = if kept > now { kept.after(self.timing.node_timeout) } else { now };
+        let untold = self.links.untold().into_iter().filter(|(_, until)| *until > wanted);
+        let untold: Vec<_> = untold.map(|(node, until)| (node, until.since(now))).collect();
         let at_most = untold.iter().map(|(_, rest)| *rest).max().unwrap_or_default();
         let untold = untold.into_iter().map(|(node, _)| node).collect();
         self.tell(Event::Settled { untold, at_most });
@@ -506,9 +549,13 @@ impl Session {
 
 /// Makes the value for a token. The holder's `since` was read when the session started.
 fn valuer(holder: &Holder, elapsed: Duration) -> impl Fn(Token) -> String + use<'_> {
-    let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-    move |token| {
-        let since = holder.since.saturating_add(elapsed);
-        Holder { since, ..holder.clone() }.value(token)
-    }
+    let since = holder.since.saturating_add(millis(elapsed));
+    move |token| Holder { since, ..holder.clone() }.value(token)
 }
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

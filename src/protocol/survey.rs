@@ -62,6 +62,12 @@ pub enum Life {
         /// It ends by itself after so much more.
         ends_in: Duration,
     },
+    /// It lasts longer than its holder's ttl (`--min-hold`, or extended by hand), and so does not
+    /// show whether the holder lives.
+    Kept {
+        /// It ends by itself after so much, if nobody extends it.
+        ends_in: Duration,
+    },
     /// Nobody extends it by itself: it was taken by `redlock acquire`, or nothing is known of it.
     Acquired {
         /// It ends by itself after so much.
@@ -201,6 +207,9 @@ impl Lock {
         let Some(every) = holder.every.map(Duration::from_millis) else {
             return Life::Acquired { ends_in };
         };
+        if leader.longest > Duration::from_millis(holder.ttl) {
+            return Life::Kept { ends_in };
+        }
         // By the node that was extended last: late is who is late everywhere.
         let silent = Duration::from_millis(holder.ttl).saturating_sub(leader.longest);
         if silent > every.saturating_mul(2).saturating_add(node_timeout) {
@@ -280,8 +289,9 @@ mod tests {
         assert_eq!(life(9_500, 9_500), Life::Alive { extended: MS * 20_500 });
         let late = Life::Late { silent: MS * 20_501, ends_in: MS * 9_499 };
         assert_eq!(life(9_499, 9_000), late);
-        // Somebody extended it by hand.
-        assert_eq!(life(90_000, 90_000), Life::Alive { extended: Duration::ZERO });
+        // A min-hold, or somebody extended it by hand.
+        assert_eq!(life(90_000, 30_000), Life::Kept { ends_in: MS * 90_000 });
+        assert_eq!(life(30_000, 30_000), Life::Alive { extended: Duration::ZERO });
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Contract {
     pub fencing: Fencing,
     /// When nodes that restarted may vote.
     pub guard: GuardTerms,
+    /// The tokens of the runs around us: waiting for them would never end.
+    pub kin: Vec<Token>,
     /// Where randomness comes from: 128 random bits a call.
     pub random: Box<dyn FnMut() -> u128 + Send>,
 }
@@ -163,6 +165,11 @@ impl Denial {
 pub enum Verdict {
     /// One other holder has a quorum.
     Held,
+    /// A run around us has this key (by its place in the sorted list), and waits for us.
+    Ourselves {
+        /// Which.
+        key: usize,
+    },
     /// A quorum answered and nobody has one: split votes, or leftovers of the dead.
     Contended,
     /// Fewer than a quorum gave an answer that counts.
@@ -176,6 +183,8 @@ pub enum Verdict {
     Unfit,
     /// The token that was to be adopted does not hold the lock.
     NotOurs,
+    /// No run around us holds the lock.
+    NotInherited,
 }
 
 /// The last that is known of one node.

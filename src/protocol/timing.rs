@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::clock::Tick;
+
 /// How long a lock survives its holder: a whole number of milliseconds between 100 ms and the
 /// limit in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +28,26 @@ impl Ttl {
     }
 
     /// The ttl as a duration.
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+/// How long a lock is kept at the least from its acquisition, also when its holder is done before:
+/// whole milliseconds, up to the limit in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MinHold(Duration);
+
+impl MinHold {
+    /// `hold`, in whole milliseconds, when it is not above `max`.
+    pub fn new(hold: Duration, max: Duration) -> Result<Self, TimingError> {
+        if hold > max {
+            return Err(TimingError::HeldTooLong { hold, max });
+        }
+        Ok(Self(millis_up(hold)))
+    }
+
+    /// It as a duration.
     pub const fn get(self) -> Duration {
         self.0
     }
@@ -63,6 +85,9 @@ pub struct Timing {
     pub every: Duration,
     /// Ask a node that failed again this often: ttl/10, at most every 3 s.
     pub retry: Duration,
+    /// Keep the lock at least so long from its acquisition, whoever lives; zero unless it was asked
+    /// for.
+    pub min_hold: Duration,
 }
 
 /// Why a ttl cannot work.
@@ -77,6 +102,13 @@ pub enum TimingError {
     TooLong {
         /// What was asked for.
         ttl: Duration,
+        /// The limit.
+        max: Duration,
+    },
+    /// A [`MinHold`] above the limit in force.
+    HeldTooLong {
+        /// What was asked for.
+        hold: Duration,
         /// The limit.
         max: Duration,
     },
@@ -96,6 +128,14 @@ impl fmt::Display for TimingError {
                 "a ttl of {} ({} s) is above the longest allowed, {} ({} s)",
                 show(*ttl),
                 ttl.as_secs(),
+                show(*max),
+                max.as_secs()
+            ),
+            Self::HeldTooLong { hold, max } => write!(
+                f,
+                "a min-hold of {} ({} s) is above the longest allowed, {} ({} s)",
+                show(*hold),
+                hold.as_secs(),
                 show(*max),
                 max.as_secs()
             ),
@@ -125,6 +165,11 @@ fn whole_millis(d: Duration) -> Duration {
     millis(u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Whole milliseconds, never less than `d`.
+fn millis_up(d: Duration) -> Duration {
+    whole_millis(d.saturating_add(Duration::from_nanos(999_999)))
+}
+
 impl Timing {
     /// The chain that follows from `ttl` and what was set by hand. Refused when one extension and
     /// its time-out do not fit before the command would be ended.
@@ -149,6 +194,7 @@ impl Timing {
             }),
             every: (ttl / 3).min(millis(30_000)),
             retry: (ttl / 10).min(millis(3000)),
+            min_hold: Duration::ZERO,
         };
         let room = ttl
             .saturating_sub(timing.drift)
@@ -159,6 +205,27 @@ impl Timing {
         } else {
             Err(TimingError::Chain(Box::new(timing)))
         }
+    }
+
+    /// The same of a lock that is kept for `hold`.
+    #[must_use]
+    pub const fn keeping(self, hold: MinHold) -> Self {
+        Self { min_hold: hold.get(), ..self }
+    }
+
+    /// How long a lock that was acquired at `acquired` is to be kept from `now` on, whoever lives.
+    pub fn rest(&self, acquired: Tick, now: Tick) -> Duration {
+        millis_up(acquired.after(self.min_hold).since(now))
+    }
+
+    /// The expiry that an extension at `now` asks for.
+    pub fn expiry(&self, acquired: Tick, now: Tick) -> Duration {
+        self.ttl.max(self.rest(acquired, now))
+    }
+
+    /// The longest that a key of ours can last from now on.
+    pub fn longest(&self) -> Duration {
+        self.ttl.max(self.min_hold)
     }
 
     /// What an acquisition must leave at the least: the command gets TERM and KILL before its end.
@@ -230,6 +297,28 @@ mod tests {
         for part in ["3s", "1s", "150ms", "32ms", "1s 700ms", "200ms"] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn min_hold_is_what_is_left_of_it_and_an_extension_asks_for_the_longer() {
+        let max = Duration::from_secs(60);
+        assert!(matches!(MinHold::new(millis(60_001), max), Err(TimingError::HeldTooLong { .. })));
+        let hold = MinHold::new(Duration::from_micros(49_999_001), max).unwrap();
+        assert_eq!(hold.get(), millis(50_000), "never less than was asked for");
+        let kept = timing(30_000).keeping(hold);
+        let at = |ms: u64| Tick::from_boot(millis(1_000_000 + ms));
+        for (now, rest, expiry) in [
+            (0, 50_000, 50_000),
+            (19_000, 31_000, 31_000),
+            (20_001, 29_999, 30_000),
+            (50_000, 0, 30_000),
+            (90_000, 0, 30_000),
+        ] {
+            assert_eq!(kept.rest(at(0), at(now)), millis(rest), "rest at {now}");
+            assert_eq!(kept.expiry(at(0), at(now)), millis(expiry), "expiry at {now}");
+        }
+        assert_eq!((kept.longest(), timing(30_000).longest()), (millis(50_000), millis(30_000)));
+        assert_eq!(timing(30_000).rest(at(0), at(0)), Duration::ZERO);
     }
 
     proptest::proptest! {

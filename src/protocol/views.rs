@@ -22,15 +22,17 @@ struct Seat {
 #[derive(Debug)]
 pub struct Views {
     seats: Vec<Seat>,
+    /// The tokens of the runs around us.
+    kin: Vec<Token>,
     /// Which nodes showed a foreign claim, as a bit mask.
     seen: Vec<(Claim, u16)>,
 }
 
 impl Views {
-    /// Nothing is known of any of `nodes` nodes.
-    pub fn new(nodes: usize) -> Self {
+    /// Nothing is known of any of `nodes` nodes. `kin` are the tokens of the runs around us.
+    pub fn new(nodes: usize, kin: Vec<Token>) -> Self {
         let seat = || Seat { view: NodeView::Unknown, shown: None };
-        Self { seats: std::iter::repeat_with(seat).take(nodes).collect(), seen: Vec::new() }
+        Self { seats: std::iter::repeat_with(seat).take(nodes).collect(), kin, seen: Vec::new() }
     }
 
     /// Starts to count claims anew.
@@ -94,6 +96,22 @@ impl Views {
         self.seen.iter().any(|(_, nodes)| nodes.count_ones() as usize >= quorum)
     }
 
+    /// Which of our keys a run around us has, so that we would wait for ourselves: it is on a quorum
+    /// of nodes, or would be with those that fail, and nobody else is. Less than that is what is
+    /// left of a run that has ended.
+    pub fn kin(&self) -> Option<usize> {
+        let fails =
+            |seat: &&Seat| matches!(seat.view, NodeView::Refused(_) | NodeView::Troubled(_));
+        let failing = if self.is_held() { 0 } else { self.seats.iter().filter(fails).count() };
+        let enough = quorum(self.seats.len()) - failing.min(quorum(self.seats.len()) - 1);
+        let mut kin = self.seen.iter().filter(|((_, identity), nodes)| {
+            let token = Token::of_value(identity);
+            nodes.count_ones() as usize >= enough
+                && token.is_some_and(|token| self.kin.contains(&token))
+        });
+        kin.next().map(|((key, _), _)| *key)
+    }
+
     /// Whether a node showed `token` since the last [`Views::forget`].
     pub fn shows(&self, token: Token) -> bool {
         let token = token.to_string();
@@ -143,4 +161,47 @@ impl Views {
 
 fn claim(obstacle: &Obstacle) -> Claim {
     (obstacle.key, identity(&obstacle.occupant).to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Occupant, Trouble},
+        *,
+    };
+
+    /// What `nodes` nodes show at one key: `k` a run around us, `x` somebody else, `-` nothing, `!`
+    /// no answer.
+    fn kin(nodes: &str) -> bool {
+        let kin = Token::from_random(1);
+        let mut views = Views::new(nodes.len(), vec![Token::from_random(2), kin]);
+        for (node, shows) in (0..).map(NodeIndex).zip(nodes.chars()) {
+            let value = match shows {
+                'k' => kin.to_string(),
+                'x' => "x".to_owned(),
+                '-' => {
+                    views.learn(node, &Reply::Absent, Tick::default());
+                    continue;
+                }
+                _ => {
+                    views.set(node, NodeView::Troubled(Trouble::Silent));
+                    continue;
+                }
+            };
+            let occupant = Occupant::Value(value.into_bytes());
+            let obstacle = Obstacle { key: 0, occupant, expires_in: None };
+            views.learn(node, &Reply::Held(vec![obstacle]), Tick::default());
+        }
+        views.kin() == Some(0)
+    }
+
+    #[test]
+    fn run_around_us_is_known_where_it_has_or_may_have_a_quorum() {
+        for nodes in ["kkkkk", "kkk--", "kkkxx", "kk-!!", "k!!!!", "kk!x-"] {
+            assert!(kin(nodes), "{nodes}");
+        }
+        for nodes in ["kk---", "kkxxx", "k!--x", "xxx!!", "!!!!!", "-----", "k!xxx"] {
+            assert!(!kin(nodes), "{nodes}");
+        }
+    }
 }

@@ -318,6 +318,8 @@ impl Wait {
                 }
                 self.verdict = if views.is_unfit() {
                     Verdict::Unfit
+                } else if let Some(key) = views.kin() {
+                    Verdict::Ourselves { key }
                 } else if views.is_held() {
                     Verdict::Held
                 } else if guarded {

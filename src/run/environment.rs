@@ -10,15 +10,12 @@ use std::{
 use crate::{
     child::RUN_VARIABLE,
     protocol::Token,
-    settings::{Credentials, Facts},
+    settings::{Credentials, Facts, HELD},
 };
 
 /// Variables that describe the innermost run only: an outer run's are wrong in an inner one.
 const INNERMOST: [&str; 5] =
     ["REDLOCK_KEY", "REDLOCK_TOKEN", "REDLOCK_TTL_MS", "REDLOCK_FENCING_TOKEN", "REDLOCK_SLOT"];
-
-/// The tokens of this run and of those around it, space separated, the innermost last.
-const HELD: &str = "REDLOCK_HELD";
 
 /// The one variable that is nothing but a secret. Userinfo in node URLs is the other place; who
 /// fills [`Facts::reach`] has taken it out.
@@ -94,7 +91,11 @@ fn percent_encoded(key: &[u8]) -> String {
     text
 }
 
+/// `list` with `word` at its end, where it is not in it: a run can share the lock of one around it.
 fn appended(mut list: OsString, word: &str) -> OsString {
+    if list.as_bytes().split(|byte| *byte == b' ').any(|other| other == word.as_bytes()) {
+        return list;
+    }
     if !list.as_bytes().is_empty() {
         list.push(" ");
     }

@@ -3,6 +3,7 @@
 
 mod environment;
 mod machine;
+mod report;
 mod shell;
 mod start;
 
@@ -10,7 +11,8 @@ use std::io;
 
 use anyhow::Context as _;
 
-use self::{shell::Shell, start::Kit};
+pub use self::report::report_refusal;
+use self::{machine::Figures, shell::Shell, start::Kit};
 use crate::{
     child::{self, Guardian},
     exit::{Code, Exit},
@@ -27,6 +29,11 @@ pub trait Lock {
     /// Gives the attempt up or releases the lock. Must not block. A second call does nothing.
     fn stop(&mut self);
 
+    /// As [`Lock::stop`] after the command has run: a lock that is to be kept for a time stays.
+    fn finish(&mut self) {
+        self.stop();
+    }
+
     /// We were stopped for a while: extend at once. Must not block.
     fn extend(&mut self);
 }
@@ -34,6 +41,10 @@ pub trait Lock {
 impl Lock for Nodes {
     fn stop(&mut self) {
         Nodes::stop(self);
+    }
+
+    fn finish(&mut self) {
+        Nodes::finish(self);
     }
 
     fn extend(&mut self) {
@@ -57,7 +68,7 @@ pub fn run<L: Lock>(
             Ok(guardian) => Some(guardian),
             Err(error) => {
                 let error = anyhow::Error::new(error).context("cannot start the guardian process");
-                return fail(say, &error);
+                return fail(plan, say, &error);
             }
         },
     };
@@ -70,13 +81,14 @@ pub fn run<L: Lock>(
         Ok((kit, lock)) => Shell::new(plan, say, lock, kit, guardian).run(),
         Err(error) => {
             start::dismiss(guardian);
-            fail(say, &error)
+            fail(plan, say, &error)
         }
     }
 }
 
 /// redlock itself failed before there was anything to lose.
-fn fail(say: &mut dyn Say, error: &anyhow::Error) -> Exit {
+fn fail(plan: &RunPlan, say: &mut dyn Say, error: &anyhow::Error) -> Exit {
+    report::write(plan, &Figures::of_nothing(Code::Failure.into()), say);
     let code = Code::Failure.number();
     say.say(Notice::Exit { code, reason: Reason::Failed { error: start::chain(error) } });
     Exit::Status(code)

@@ -17,14 +17,15 @@ use super::{
     Lock,
     environment::environment,
     machine::{Action, Input, Machine, Rules},
-    start::{CHANGED, Kit, dismiss, words},
+    report,
+    start::{CHANGED, Kit, dismiss},
 };
 use crate::{
     child::{self, Guardian, Launch, Left, Placement, Stat, TreeEvent},
     clock::{BootClock, Clock, Tick},
     exit::Exit,
     protocol::{Event, Token},
-    settings::RunPlan,
+    settings::{RunPlan, words},
     signal::{Placing, Received, Sender, Source},
     ui::{Notice, Process, Reason, Say},
 };
@@ -57,7 +58,7 @@ impl<'a, L: Lock> Shell<'a, L> {
         kit: Kit,
         guardian: Option<Guardian>,
     ) -> Self {
-        let machine = Machine::new(Rules {
+        let rules = Rules {
             timing: plan.timing,
             placing: match kit.placement {
                 Placement::Own => Placing::Own,
@@ -71,7 +72,9 @@ impl<'a, L: Lock> Shell<'a, L> {
             max_stopped: plan.max_stopped(),
             heartbeat: plan.heartbeat,
             conflict: plan.conflict,
-        });
+            wait: plan.wait,
+        };
+        let machine = Machine::new(rules, BootClock.now());
         Self {
             plan,
             say,
@@ -201,8 +204,10 @@ impl<'a, L: Lock> Shell<'a, L> {
                 }
             }
             Action::Release => self.lock.stop(),
+            Action::Finish => self.lock.finish(),
             Action::Extend => self.lock.extend(),
             Action::Say(notice) => self.say.say(notice),
+            Action::Report(figures) => report::write(self.plan, &figures, self.say),
             Action::NameLeftover(since) => {
                 let processes = people(&self.kit.tree.descendants());
                 if !processes.is_empty() {

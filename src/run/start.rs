@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use crate::{
     child::{Guardian, Inherited, Placement, Tree},
     protocol::Event,
-    settings::{ParentDeath, RunPlan},
+    settings::{ParentDeath, RunPlan, words},
     signal::Signals,
     wake::{self, Alarm, Receiver},
 };
@@ -48,21 +48,10 @@ pub(super) const CHANGED: [i32; 14] = {
     all
 };
 
-/// The system's words without its number.
-pub(super) fn words(error: &io::Error) -> String {
-    lower(&error.to_string())
-}
-
 /// A whole chain of causes in one line.
 pub(super) fn chain(error: &anyhow::Error) -> String {
-    let causes: Vec<String> = error.chain().map(|cause| lower(&cause.to_string())).collect();
-    causes.join(": ")
-}
-
-fn lower(text: &str) -> String {
-    let words = text.split(" (os error").next().unwrap_or_default();
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+    let causes = error.chain().map(|cause| words(&io::Error::other(cause.to_string())));
+    causes.collect::<Vec<_>>().join(": ")
 }
 
 /// Lets the guardian go and waits for its end.

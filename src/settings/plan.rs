@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
+use super::Reporting;
 use crate::{child::GroupChoice, protocol::Timing, ui::OnLost};
 
 /// Whether the guardian process is wanted.
@@ -74,7 +75,7 @@ pub struct Facts {
 
 /// Everything that was decided about a run before it starts: all that follows from the command
 /// line, the environment and the configuration.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RunPlan {
     /// The program and its arguments; at least one word.
     pub command: Vec<OsString>,
@@ -102,6 +103,10 @@ pub struct RunPlan {
     pub parent_death: ParentDeath,
     /// What "held by somebody else" means.
     pub conflict: Conflict,
+    /// How long the lock is waited for at most, when that is bounded.
+    pub wait: Option<Duration>,
+    /// Whether and where it is reported what became of the run.
+    pub report: Option<Reporting>,
 }
 
 impl RunPlan {

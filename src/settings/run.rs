@@ -12,25 +12,34 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    nodes::Nodes,
+    around, nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
-    cli::{
-        GroupArg, GuardArg, LeftoverArg, LogFormatArg, NodeArgs, OnLostArg, RunArgs, StrategyArg,
-        WaitArgs,
-    },
+    cli::{GroupArg, LeftoverArg, LogFormatArg, OnLostArg, RunArgs, StrategyArg, WaitArgs},
     duration::show,
     node::Fleet,
     protocol::{
-        Contract, Fencing, GuardTerms, Holder, Key, Limits, Patience, RestartGuard, Strategy,
-        Timing, Token, Ttl,
+        Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
+        Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
 
 /// The longest remark, in bytes.
 const LABEL_MAX: usize = 200;
+
+/// Where a run's lock comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// It is acquired, and released at the end.
+    Own,
+    /// `redlock acquire` took it under this token.
+    Adopted(Token),
+    /// A run around us holds it, under this token or one of the others, of which the last is tried
+    /// first.
+    Inherited(Token, Vec<Token>),
+}
 
 /// Everything about a run, checked.
 pub struct RunSettings {
@@ -40,14 +49,16 @@ pub struct RunSettings {
     pub keys: Vec<Key>,
     /// What is to be had from the nodes.
     pub contract: Contract,
-    /// The token of a lock that is there already and is to be adopted.
-    pub adopted: Option<Token>,
+    /// Where the lock comes from.
+    pub root: Root,
     /// What is to happen with the command.
     pub plan: RunPlan,
     /// What it is about, for people.
     pub subject: Subject,
     /// How much is said.
     pub tone: Tone,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
 }
 
 impl RunSettings {
@@ -55,10 +66,15 @@ impl RunSettings {
     pub fn read(args: RunArgs) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
-        let timing = timing(args.ttl, &args.nodes, args.child.grace, args.child.margin)?;
+        let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
+        let timing = match args.min_hold {
+            Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
+            None => timing,
+        };
         let patience = patience(&args.waiting, args.skip);
         check_label(args.label.as_deref())?;
-        let adopted = args.token.as_deref().map(token).transpose()?;
+        let kin = around::held();
+        let root = root(&args, &kin)?;
         let prog = args.command.first().and_then(|program| Path::new(program).file_name());
         let holder = Holder {
             every: Some(millis(timing.every)),
@@ -82,7 +98,8 @@ impl RunSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: guard(&args.nodes, timing.ttl),
+            guard: guard(&nodes, &timing),
+            kin,
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         let hush = match (args.skip, args.quiet) {
@@ -91,10 +108,19 @@ impl RunSettings {
             (false, false) => Hush::No,
         };
         let (verbosity, format) = (args.verbose, format(&args));
-        let plan = plan(args, facts, timing);
+        let plan = plan(args, facts, timing, patience);
         let terminal = ui::is_terminal();
         let tone = Tone { hush, verbosity, terminal, format, heartbeat: plan.heartbeat };
-        Ok(Self { fleet: nodes.fleet, keys, contract, adopted, plan, subject, tone })
+        Ok(Self {
+            fleet: nodes.fleet,
+            keys,
+            contract,
+            root,
+            plan,
+            subject,
+            tone,
+            warnings: nodes.warnings,
+        })
     }
 }
 
@@ -113,6 +139,18 @@ pub(super) fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, Setting
     keys.sort();
     keys.dedup();
     Ok(keys)
+}
+
+fn root(args: &RunArgs, kin: &[Token]) -> Result<Root, SettingsError> {
+    match (&args.token, args.reentrant, kin) {
+        (Some(text), ..) => Ok(Root::Adopted(token(text)?)),
+        (None, false, _) => Ok(Root::Own),
+        (None, true, [others @ .., innermost]) => Ok(Root::Inherited(*innermost, others.to_vec())),
+        (None, true, []) => Err(SettingsError::usage(
+            "--reentrant: there is no run around this one (REDLOCK_HELD is empty); without it the \
+             lock is taken as usual",
+        )),
+    }
 }
 
 /// Reads a token as `acquire` prints it.
@@ -136,9 +174,13 @@ pub(super) fn strategy(arg: StrategyArg) -> Strategy {
     }
 }
 
+/// Time-outs where no ttl is given are those of the default ttl.
+const USUAL_TTL: Duration = Duration::from_secs(30);
+
+/// The durations of a lock with this ttl; of a usual one where none is given.
 pub(super) fn timing(
-    ttl: Duration,
-    nodes: &NodeArgs,
+    ttl: Option<Duration>,
+    nodes: &Nodes,
     grace: Option<Duration>,
     margin: Option<Duration>,
 ) -> Result<Timing, SettingsError> {
@@ -155,23 +197,31 @@ pub(super) fn timing(
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let ttl = Ttl::new(ttl, Ttl::DEFAULT_MAX).map_err(SettingsError::config)?;
+    let ttl = match ttl {
+        Some(ttl) => Ttl::new(ttl, nodes.longest()),
+        // Nobody asked for it: no limit is for it.
+        None => Ttl::new(USUAL_TTL, Ttl::DEFAULT_MAX),
+    };
+    let ttl = ttl.map_err(|error| nodes.refuse(&error))?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
+}
+
+/// Nobody keeps a lock for longer than nodes may have to remember one.
+fn min_hold(hold: Duration, nodes: &Nodes) -> Result<MinHold, SettingsError> {
+    MinHold::new(hold, nodes.longest()).map_err(|error| nodes.refuse(&error))
 }
 
 pub(super) fn fencing(wanted: bool) -> Fencing {
     if wanted { Fencing::On } else { Fencing::Off }
 }
 
-/// The restart guard of who keeps keys for `own` at a time.
-pub(super) fn guard(args: &NodeArgs, own: Duration) -> GuardTerms {
-    let rule = match args.restart_guard {
-        None | Some(GuardArg::Auto) => RestartGuard::Auto,
-        Some(GuardArg::Strict) => RestartGuard::Strict,
-        Some(GuardArg::Off) => RestartGuard::Off,
-        Some(GuardArg::For(age)) => RestartGuard::For(age),
-    };
-    GuardTerms { rule, own, max_ttl: Ttl::DEFAULT_MAX }
+pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
+    let limit = nodes.max_ttl.as_ref().map(|entry| entry.value);
+    GuardTerms {
+        rule: nodes.restart_guard,
+        own: timing.longest().max(limit.unwrap_or_default()),
+        max_ttl: nodes.longest(),
+    }
 }
 
 pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
@@ -186,8 +236,10 @@ pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
 
 /// What it is about, for people.
 pub(super) fn subject(keys: &[Key], nodes: &Nodes, patience: Patience) -> Subject {
+    let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
     Subject {
-        key: keys.iter().map(Key::to_string).collect::<Vec<_>>().join(", "),
+        key: keys.join(", "),
+        keys,
         nodes: nodes.names(),
         patience: promise(patience),
         limit: match patience {
@@ -222,7 +274,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }
@@ -235,7 +287,7 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
-fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
+fn plan(args: RunArgs, facts: Facts, timing: Timing, patience: Patience) -> RunPlan {
     let child = args.child;
     RunPlan {
         command: args.command,
@@ -267,6 +319,11 @@ fn plan(args: RunArgs, facts: Facts, timing: Timing) -> RunPlan {
         } else {
             ParentDeath::Ignore
         },
+        wait: match patience {
+            Patience::Within(limit) => Some(limit),
+            Patience::NoWait | Patience::Forever { .. } => None,
+        },
+        report: None,
         conflict: if args.skip {
             Conflict::Skip
         } else {

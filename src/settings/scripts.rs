@@ -6,20 +6,18 @@ use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    SettingsError,
-    nodes::Nodes,
+    SettingsError, around,
+    nodes::{Nodes, Source},
     run::{check_label, fencing, guard, holder, keys, patience, strategy, subject, timing, token},
+    warning::Warning,
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
+    cli::{AcquireArgs, ColorArg, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, GuardTerms, Holder, Key, Timing, Token, Wanted},
-    ui::{self, Format, Hush, Subject, Tone},
+    ui::{self, Color, Format, Hush, Palette, Subject, Tone},
 };
-
-/// Time-outs where no ttl is given are those of the default ttl.
-const USUAL_TTL: Duration = Duration::from_secs(30);
 
 /// Locks on nodes.
 pub struct Target {
@@ -32,9 +30,13 @@ pub struct Target {
     /// What is put before every key.
     pub prefix: String,
     /// What named the nodes, for people.
-    pub source: String,
+    pub source: Source,
     /// Time-outs, and the ttl where one is needed.
     pub timing: Timing,
+    /// The restart guard, where nothing is seen that lasts longer.
+    pub guard: GuardTerms,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
 }
 
 impl Target {
@@ -46,19 +48,17 @@ impl Target {
     ) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(args)?;
         let keys = keys(names, &nodes.prefix)?;
-        let timing = timing(ttl.unwrap_or(USUAL_TTL), args, None, None)?;
-        let variable = env::var_os("REDLOCK_NODES");
-        let source = match (args.nodes.as_slice(), variable) {
-            ([only], Some(variable)) if *only == variable => "REDLOCK_NODES",
-            _ => "--nodes",
-        };
+        let timing = timing(ttl, &nodes, None, None)?;
+        let guard = guard(&nodes, &timing);
         Ok(Self {
             names: nodes.names(),
             fleet: nodes.fleet,
             keys,
             prefix: nodes.prefix,
-            source: source.to_owned(),
+            source: nodes.source,
             timing,
+            guard,
+            warnings: nodes.warnings,
         })
     }
 
@@ -80,6 +80,8 @@ pub struct AcquireSettings {
     pub subject: Subject,
     /// How much is said.
     pub tone: Tone,
+    /// What works and should be mended all the same.
+    pub warnings: Vec<Warning>,
     /// One JSON object instead of the token.
     pub json: bool,
     /// Where the token goes besides.
@@ -99,7 +101,7 @@ impl AcquireSettings {
         check_label(args.label.as_deref())?;
         let nodes = Nodes::read(&args.nodes)?;
         let keys = keys(&args.key, &nodes.prefix)?;
-        let timing = timing(args.ttl, &args.nodes, None, None)?;
+        let timing = timing(Some(args.ttl), &nodes, None, None)?;
         let patience = patience(&args.waiting, false);
         let mut subject = subject(&keys, &nodes, patience);
         // It has no --skip.
@@ -117,7 +119,8 @@ impl AcquireSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: guard(&args.nodes, timing.ttl),
+            guard: guard(&nodes, &timing),
+            kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
         Ok(Self {
@@ -130,6 +133,7 @@ impl AcquireSettings {
                 heartbeat: Some(args.waiting.heartbeat).filter(|first| !first.is_zero()),
             },
             fleet: nodes.fleet,
+            warnings: nodes.warnings,
             keys,
             contract,
             json: args.json,
@@ -213,12 +217,12 @@ pub struct StatusSettings {
     pub wanted: Wanted,
     /// JSON instead of tables.
     pub json: bool,
+    /// Whether the tables have colours.
+    pub palette: Palette,
     /// Again and again, with such a pause.
     pub watch: Option<Duration>,
     /// The exit code says whether a lock is held.
     pub exit_code: bool,
-    /// The restart guard, where no longer ttl is seen.
-    pub guard: GuardTerms,
 }
 
 impl StatusSettings {
@@ -232,9 +236,9 @@ impl StatusSettings {
             target: Target::read(&args.nodes, &names, None)?,
             wanted: if args.all { Wanted::AllThatExpire } else { Wanted::Ours },
             json: args.json,
+            palette: palette(args.color),
             watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
             exit_code: args.exit_code,
-            guard: guard(&args.nodes, USUAL_TTL),
         })
     }
 }
@@ -245,12 +249,12 @@ pub struct DoctorSettings {
     pub target: Target,
     /// JSON instead of lines.
     pub json: bool,
+    /// Whether the lines have colours.
+    pub palette: Palette,
     /// Warnings are an error.
     pub strict: bool,
     /// Until all is whole, but no longer.
     pub wait: Option<Duration>,
-    /// The restart guard, where no longer ttl is seen.
-    pub guard: GuardTerms,
 }
 
 impl DoctorSettings {
@@ -261,11 +265,19 @@ impl DoctorSettings {
         Ok(Self {
             target: Target::read(&nodes, &[], None)?,
             json: args.json,
+            palette: palette(args.color),
             strict: args.strict,
             wait: args.wait,
-            guard: guard(&args.nodes, USUAL_TTL),
         })
     }
+}
+
+fn palette(arg: ColorArg) -> Palette {
+    Palette::of_stdout(match arg {
+        ColorArg::Auto => Color::Auto,
+        ColorArg::Always => Color::Always,
+        ColorArg::Never => Color::Never,
+    })
 }
 
 fn surrounding(name: &str) -> Option<String> {

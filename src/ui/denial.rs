@@ -3,33 +3,41 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::secure;
 use crate::{
     duration::show,
     protocol::{
         Denial, Holder, NodeIndex, NodeView, Obstacle, Occupant, Refusal, RefusalKind, Trouble,
-        Unfit, Verdict, Youth, quorum,
+        Unfit, Verdict, Youth, identity, quorum,
     },
 };
 
 /// The nodes of a list, in canonical order, as they are written.
 pub type Names = [String];
 
-/// The sentence for `denial` of the lock `key`.
-pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> String {
-    let holders = holders(denial, names, now);
+/// The sentence for `denial` of the locks `keys`.
+pub fn sentence(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> String {
+    let key = keys.join(", ");
+    let holders = holders(denial, keys, names, now);
+    // Of several keys each holder's is named.
+    let held = |it: &str| match keys {
+        [_] => format!("{it}held by {}", holders.join(", and ")),
+        _ => holders.join(", and "),
+    };
     let troubles = troubles(&denial.nodes, names);
     let with_troubles = |text: String| match &troubles {
         Some(troubles) => format!("{text}; {troubles}"),
         None => text,
     };
     match denial.verdict {
-        Verdict::Held => with_troubles(format!("'{key}' is held by {}", holders.join(", and "))),
+        Verdict::Held => with_troubles(held(&format!("'{key}' is "))),
+        Verdict::Ourselves { key } => ourselves(denial, key, keys),
         Verdict::Contended if holders.is_empty() => {
             with_troubles(format!("'{key}' is contended: others try to take it at the same time"))
         }
         Verdict::Contended => with_troubles(format!(
-            "'{key}' is contended: nobody has a quorum, but it is held by {}",
-            holders.join(", and ")
+            "'{key}' is contended: nobody has a quorum, but {}",
+            held("it is ")
         )),
         Verdict::Unavailable => {
             let needed = quorum(names.len());
@@ -38,11 +46,7 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
                 Some(troubles) => format!("{text}: {troubles}"),
                 None => format!("{text}: nodes do not answer in time"),
             };
-            if holders.is_empty() {
-                text
-            } else {
-                format!("{text}; held by {}", holders.join(", and "))
-            }
+            if holders.is_empty() { text } else { format!("{text}; {}", held("")) }
         }
         Verdict::Guarded(youth) => with_troubles(format!(
             "no quorum for '{key}' ({} of {} nodes needed): {}",
@@ -66,20 +70,45 @@ pub fn sentence(denial: &Denial, key: &str, names: &Names, now: SystemTime) -> S
         Verdict::NotOurs => with_troubles(format!(
             "the token does not hold '{key}' on a quorum of nodes (any more)"
         )),
+        Verdict::NotInherited => with_troubles(match keys {
+            [_] => format!("no run around this one holds '{key}' (any more)"),
+            _ => format!("no run around this one holds all of '{key}' together (any more)"),
+        }),
         Verdict::TooSlow => with_troubles(format!(
             "the nodes answer too slowly to hold '{key}' with this ttl; raise --ttl"
         )),
     }
 }
 
+/// A run around us has the key at this place.
+fn ourselves(denial: &Denial, place: usize, keys: &[String]) -> String {
+    let key = keys.get(place).map_or("", String::as_str);
+    let held = denial.nodes.iter().filter_map(|view| match view {
+        NodeView::Held(obstacles) => obstacles.iter().find(|obstacle| obstacle.key == place),
+        _ => None,
+    });
+    let who = held.map(|obstacle| format!(" ({})", name(&obstacle.occupant))).next();
+    let way_out = match keys {
+        [_] => "--reentrant",
+        _ => "--reentrant, where it holds all the keys",
+    };
+    format!(
+        "'{key}' is held by the very run that this is part of{}, which would be waited for without \
+         end; to run under its lock: {way_out}",
+        who.unwrap_or_default()
+    )
+}
+
 /// Everybody who stands in the way, each with the nodes that show them.
-fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
+fn holders(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> Vec<String> {
     let mut seen: Vec<(&Obstacle, Vec<&str>, Option<Duration>)> = Vec::new();
     for (view, name) in denial.nodes.iter().zip(names) {
         let NodeView::Held(obstacles) = view else { continue };
         for obstacle in obstacles {
+            // What is known of one holder can change from one node's answer to the next's.
+            let who = identity(&obstacle.occupant);
             let same =
-                |other: &Obstacle| other.key == obstacle.key && other.occupant == obstacle.occupant;
+                |other: &Obstacle| other.key == obstacle.key && identity(&other.occupant) == who;
             match seen.iter_mut().find(|(other, ..)| same(other)) {
                 Some((_, nodes, longest)) => {
                     if !nodes.contains(&name.as_str()) {
@@ -94,10 +123,15 @@ fn holders(denial: &Denial, names: &Names, now: SystemTime) -> Vec<String> {
     }
     // Whoever is on most nodes matters most.
     seen.sort_by_key(|(_, nodes, _)| std::cmp::Reverse(nodes.len()));
-    let everywhere = denial.verdict == Verdict::Held;
     let told = seen.into_iter().enumerate().map(|(place, (obstacle, nodes, expires))| {
         let who = describe(&obstacle.occupant, expires, now);
-        if everywhere && place == 0 { who } else { format!("{who} on {}", nodes.join(", ")) }
+        let everywhere =
+            denial.verdict == Verdict::Held && (place == 0 || nodes.len() >= quorum(names.len()));
+        let who = if everywhere { who } else { format!("{who} on {}", nodes.join(", ")) };
+        match keys.get(obstacle.key) {
+            Some(key) if keys.len() > 1 => format!("'{key}' is held by {who}"),
+            _ => who,
+        }
     });
     told.collect()
 }
@@ -128,13 +162,12 @@ fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTim
     remarks.extend(holder.label.as_deref());
     let since = UNIX_EPOCH.checked_add(Duration::from_millis(holder.since)).unwrap_or(UNIX_EPOCH);
     let age = now.duration_since(since).unwrap_or_default();
-    // humantime writes years up to 9999; what lies beyond is no time of ours.
-    let date = if holder.since < 253_402_300_800_000 {
-        humantime::format_rfc3339_seconds(since).to_string()
-    } else {
-        "an unknown time".to_owned()
-    };
+    let date = date(holder.since).unwrap_or_else(|| "an unknown time".to_owned());
     let life = match (holder.every, expires) {
+        _ if holder.until.is_some() => format!("{}, {ends}", finished(holder)),
+        (Some(_), Some(expires)) if expires > Duration::from_millis(holder.ttl) => {
+            format!("kept, {ends}")
+        }
         (Some(every), Some(expires)) => {
             let silent = Duration::from_millis(holder.ttl).saturating_sub(expires);
             let patience = Duration::from_millis(every) * 2 + Duration::from_millis(500);
@@ -153,6 +186,20 @@ fn person(holder: &Holder, expires: Option<Duration>, ends: &str, now: SystemTim
         remarks.join(", "),
         show(age),
     )
+}
+
+/// `finished, held until 14:03:12Z`: of a holder whose command is done.
+pub fn finished(holder: &Holder) -> String {
+    let time = holder.until.and_then(date).map(|date| date[11..].to_owned());
+    format!("finished, held until {}", time.unwrap_or_else(|| "an unknown time".to_owned()))
+}
+
+/// A Unix time in milliseconds as `2026-11-29T14:03:12Z`. humantime writes years up to 9999; what
+/// lies beyond is no time of ours.
+fn date(millis: u64) -> Option<String> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(millis));
+    let time = time.filter(|_| millis < 253_402_300_800_000)?;
+    Some(humantime::format_rfc3339_seconds(time).to_string())
 }
 
 /// What is wrong with the nodes that gave no answer that counts, grouped by the reason.
@@ -243,6 +290,8 @@ pub fn trouble(trouble: &Trouble) -> String {
         Trouble::Silent => "connected, but no answer in time".to_owned(),
         Trouble::Cut => "closed the connection".to_owned(),
         Trouble::Garbage => "does not speak the Redis protocol".to_owned(),
+        Trouble::Tls(it) => secure::words(it),
+        Trouble::SpeaksTls => "speaks TLS there".to_owned(),
     }
 }
 
@@ -291,9 +340,51 @@ mod tests {
         let value = ours();
         let nodes = [held(&value, 25_000), held(&value, 26_000), NodeView::Free];
         assert_eq!(
-            sentence(&denial(Verdict::Held, nodes), "K", &names(), at(1_700_000_192)),
+            sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(1_700_000_192)),
             "'K' is held by db1 pid 4242 (backup, dump, nightly) since 2023-11-14T22:13:20Z \
              (3m 12s ago; alive: extended 4s ago)"
+        );
+    }
+
+    #[test]
+    fn of_several_keys_the_one_that_is_held_is_named() {
+        let held = |keys: &[usize]| {
+            let obstacle = |&key: &usize| Obstacle {
+                key,
+                occupant: Occupant::Value(format!("thief{key}").into_bytes()),
+                expires_in: Some(Duration::from_secs(5)),
+            };
+            NodeView::Held(keys.iter().map(obstacle).collect())
+        };
+        let keys = ["a", "b", "c"].map(String::from);
+        let told = |verdict, nodes: [NodeView; 3]| {
+            sentence(&denial(verdict, nodes), &keys, &names(), at(0))
+        };
+        assert_eq!(
+            told(Verdict::Held, [held(&[1]), held(&[1]), NodeView::Free]),
+            "'b' is held by another client's value 'thief1' (expires in 5s)"
+        );
+        assert_eq!(
+            told(Verdict::Held, [held(&[0, 2]), held(&[0, 2]), held(&[0])]),
+            "'a' is held by another client's value 'thief0' (expires in 5s), and 'c' is held by \
+             another client's value 'thief2' (expires in 5s)"
+        );
+        assert_eq!(
+            told(Verdict::Contended, [held(&[2]), NodeView::Free, NodeView::Ours]),
+            "'a, b, c' is contended: nobody has a quorum, but 'c' is held by another client's \
+             value 'thief2' (expires in 5s) on a:1"
+        );
+    }
+
+    #[test]
+    fn wait_for_ourselves_names_the_key_the_run_and_the_way_out() {
+        let value = ours();
+        let nodes = [held(&value, 5_000), held(&value, 5_000), NodeView::Free];
+        let verdict = Verdict::Ourselves { key: 0 };
+        assert_eq!(
+            sentence(&denial(verdict, nodes), &["K".into()], &names(), at(0)),
+            "'K' is held by the very run that this is part of (db1 pid 4242), which would be \
+             waited for without end; to run under its lock: --reentrant"
         );
     }
 
@@ -301,8 +392,32 @@ mod tests {
     fn holder_that_stopped_extending_is_late() {
         let value = ours();
         let nodes = [held(&value, 5_000), held(&value, 5_000), NodeView::Free];
-        let text = sentence(&denial(Verdict::Held, nodes), "K", &names(), at(0));
+        let text = sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(0));
         assert!(text.ends_with("(0ms ago; late: not extended for 25s, expires in 5s)"), "{text}");
+    }
+
+    #[test]
+    fn holder_that_is_done_is_told_with_its_end_and_counts_once() {
+        let until = Some(1_700_000_050_000);
+        let holder = Holder::of_value(&ours()).unwrap();
+        let done = Holder { until, every: None, ..holder }.value(Token::from_random(1));
+        // One node was asked before the holder was done.
+        let nodes = [held(done.as_bytes(), 38_000), held(&ours(), 30_000), NodeView::Free];
+        assert_eq!(
+            sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(1_700_000_012)),
+            "'K' is held by db1 pid 4242 (backup, dump, nightly) since 2023-11-14T22:13:20Z \
+             (12s ago; finished, held until 22:14:10Z, expires in 38s)"
+        );
+        let far = Holder { until: Some(u64::MAX), ..Holder::default() };
+        assert_eq!(finished(&far), "finished, held until an unknown time");
+    }
+
+    #[test]
+    fn holder_that_is_kept_beyond_its_ttl_is_not_called_alive() {
+        let value = ours();
+        let nodes = [held(&value, 40_000), held(&value, 40_000), NodeView::Free];
+        let text = sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(0));
+        assert!(text.ends_with("(0ms ago; kept, expires in 40s)"), "{text}");
     }
 
     #[test]
@@ -310,7 +425,7 @@ mod tests {
         let down = NodeView::Troubled(Trouble::Unreachable("connection refused".into()));
         let nodes = [held(b"thief", 5_000), NodeView::Free, down];
         assert_eq!(
-            sentence(&denial(Verdict::Contended, nodes), "K", &names(), at(0)),
+            sentence(&denial(Verdict::Contended, nodes), &["K".into()], &names(), at(0)),
             "'K' is contended: nobody has a quorum, but it is held by another client's value \
              'thief' (expires in 5s) on a:1; c:1: connection refused"
         );
@@ -322,7 +437,7 @@ mod tests {
         let silent = || NodeView::Troubled(Trouble::Silent);
         let nodes = [silent(), NodeView::Refused(refusal), silent()];
         assert_eq!(
-            sentence(&denial(Verdict::Unavailable, nodes), "K", &names(), at(0)),
+            sentence(&denial(Verdict::Unavailable, nodes), &["K".into()], &names(), at(0)),
             "no quorum for 'K' (2 of 3 nodes needed): a:1, c:1: connected, but no answer in time; \
              b:1: refused: LOADING wait"
         );
@@ -334,7 +449,7 @@ mod tests {
         let youth = |nodes, votes_in| Verdict::Guarded(Youth { nodes, guard: s(30), votes_in });
         let told = |verdict| {
             let nodes = [NodeView::Ours, NodeView::Ours, NodeView::Ours];
-            sentence(&denial(verdict, nodes), "K", &names(), at(0))
+            sentence(&denial(verdict, nodes), &["K".into()], &names(), at(0))
         };
         assert_eq!(
             told(youth(2, Some(s(22)))),
@@ -356,7 +471,7 @@ mod tests {
             unfit(Unfit::Replica),
         ];
         assert_eq!(
-            sentence(&denial(Verdict::Unfit, nodes), "K", &names(), at(0)),
+            sentence(&denial(Verdict::Unfit, nodes), &["K".into()], &names(), at(0)),
             "the list of nodes cannot keep 'K': a:1: the same server as c:1; c:1: a replica; name \
              3 independent masters"
         );
@@ -372,7 +487,12 @@ mod tests {
             }])
         };
         assert_eq!(
-            sentence(&denial(Verdict::Held, [hash(), hash(), hash()]), "K", &names(), at(0)),
+            sentence(
+                &denial(Verdict::Held, [hash(), hash(), hash()]),
+                &["K".into()],
+                &names(),
+                at(0)
+            ),
             "'K' is held by a hash of another program (without expiry: it does not free itself)"
         );
     }

@@ -54,6 +54,11 @@ pub fn exit(code: u8, reason: &str, wall: SystemTime) -> String {
     Value::Object(object).to_string()
 }
 
+/// A warning that is always said.
+pub fn warning(text: &str, wall: SystemTime) -> String {
+    Value::Object(head("warning", text, wall)).to_string()
+}
+
 fn head(event: &str, text: &str, wall: SystemTime) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("v".into(), 1.into());
@@ -73,6 +78,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::Note(Note::Unfit { .. }) => "unfit-node",
         Notice::Note(Note::Extended { .. }) => "extended",
         Notice::Note(Note::ExtensionFailed { .. }) => "extension-failed",
+        Notice::Warning(_) => "warning",
         Notice::Cancelled { .. } => "cancelled",
         Notice::Ending { .. } => "ending",
         Notice::RanOut => "ran-out",
@@ -87,6 +93,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::NodesGone => "nodes-gone",
         Notice::Untold { .. } => "untold",
         Notice::NotReleased { .. } => "not-released",
+        Notice::NotReported { .. } => "not-reported",
         Notice::Exit { .. } => "exit",
     }
 }
@@ -99,7 +106,9 @@ fn details(denial: &Denial, subject: &Subject) -> Vec<(&'static str, Value)> {
         Verdict::TooSlow => "too-slow",
         Verdict::Guarded(_) => "guarded",
         Verdict::Unfit => "unfit",
+        Verdict::Ourselves { .. } => "ourselves",
         Verdict::NotOurs => "not-ours",
+        Verdict::NotInherited => "not-inherited",
     };
     let nodes = subject.nodes.iter().zip(&denial.nodes);
     let nodes = nodes.map(|(name, view)| json!({"node": name, "state": denial::state(view)}));

@@ -35,6 +35,9 @@ pub struct Process {
 pub enum Notice {
     /// Progress of the lock: waiting, outages, extensions. The sentences are the protocol's.
     Note(Note),
+    /// `warning: everybody on this machine can read the password in ...; to mend it: chmod o-r ...`: what
+    /// works and should be mended all the same.
+    Warning(String),
     /// `got 'K' after 3m 12s`, when the wait was announced
     Acquired {
         /// How long it took.
@@ -118,6 +121,11 @@ pub enum Notice {
     NotReleased {
         /// How long at most.
         at_most: Duration,
+    },
+    /// `the report was not written: cannot create /x/y: permission denied`
+    NotReported {
+        /// What could not be done, and the system's words.
+        error: String,
     },
     /// The one last line: `exit 75: ...reason...`. Comes exactly once, last of all, whenever the
     /// exit code is ours.

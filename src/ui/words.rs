@@ -19,6 +19,8 @@ const NAMED: usize = 8;
 pub struct Subject {
     /// The lock's name (several: joined by a comma).
     pub key: String,
+    /// The keys, sorted.
+    pub keys: Vec<String>,
     /// The nodes as they are written, in canonical order.
     pub nodes: Vec<String>,
     /// How the wait ends, for the line that announces it.
@@ -30,7 +32,7 @@ pub struct Subject {
 impl Subject {
     /// Why the lock could not be had.
     pub(super) fn denial(&self, denial: &Denial, now: SystemTime) -> String {
-        denial::sentence(denial, &self.key, &self.nodes, now)
+        denial::sentence(denial, &self.keys, &self.nodes, now)
     }
 
     /// What a run waits for.
@@ -68,6 +70,7 @@ impl Subject {
         let key = &self.key;
         match notice {
             Notice::Note(note) => self.note(note, now),
+            Notice::Warning(text) => format!("warning: {text}"),
             Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {
                 format!("{} while waiting for '{key}': giving up", signal_name(*signal))
@@ -128,6 +131,7 @@ impl Subject {
                 "'{key}' could not be given back in time and may stay locked for up to {}",
                 show(*at_most)
             ),
+            Notice::NotReported { error } => format!("the report was not written: {error}"),
             Notice::Exit { code, reason } => format!("exit {code}: {}", self.reason(reason, now)),
         }
     }

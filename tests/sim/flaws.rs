@@ -44,6 +44,12 @@ pub enum Twist {
     Hasty,
     /// The same, and what stands on a node unchanged is taken for something new each time.
     NoLeftovers,
+    /// A lock that is to be kept for a time is released with its command.
+    NotKept,
+    /// No extension asks for more than the ttl.
+    KeptAtTheEndOnly,
+    /// What nobody ran under is kept as well.
+    KeptWithoutCommand,
 }
 
 /// Makes sessions with this twist.
@@ -186,13 +192,17 @@ impl Twisted {
 
     fn change(&mut self, request: Request) -> Request {
         match (self.twist, request) {
-            (Twist::UndoAnnounced, Request::Release { token, .. }) => {
+            (Twist::UndoAnnounced, Request::Release { token, .. })
+            | (Twist::NotKept, Request::Finish { token, .. }) => {
                 Request::Release { token, announce: true }
             }
             (Twist::SameToken, Request::Acquire { token, value, ttl }) => {
                 let first = *self.token.get_or_insert(token);
                 let value = value.replace(&token.to_string(), &first.to_string());
                 Request::Acquire { token: first, value, ttl }
+            }
+            (Twist::KeptAtTheEndOnly, Request::Extend { token, ttl }) => {
+                Request::Extend { token, ttl: ttl.min(self.ttl) }
             }
             (Twist::HealsAtOnce, Request::Extend { token, ttl }) => {
                 Request::Heal { token, value: token.to_string(), ttl, number: None }
@@ -306,7 +316,16 @@ impl Machine for Twisted {
     }
 
     fn stop(&mut self, now: Tick) {
-        self.inner.stop(now);
+        if self.twist == Twist::KeptWithoutCommand {
+            self.inner.finish(now);
+        } else {
+            self.inner.stop(now);
+        }
+        self.pump(now);
+    }
+
+    fn finish(&mut self, now: Tick) {
+        self.inner.finish(now);
         self.pump(now);
     }
 

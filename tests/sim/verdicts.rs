@@ -114,6 +114,7 @@ impl<'a> Stage<'a> {
                 own: Duration::from_secs(10),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            kin: Vec::new(),
             random: Box::new(move || rng.wide()),
         });
         let now = Tick::from_boot(Duration::from_secs(1));

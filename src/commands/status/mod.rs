@@ -28,6 +28,7 @@ use crate::{
 
 /// Carries it out.
 pub fn run(settings: &StatusSettings) -> Exit {
+    ui::warn(&settings.target.warnings);
     let result = match settings.watch {
         None => look(settings, &mut Output::Straight),
         Some(pause) => watch(settings, pause),
@@ -99,7 +100,7 @@ fn look(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
 fn head(target: &Target, nodes: &[NodeRow]) -> serde_json::Value {
     json!({
         "v": VERSION,
-        "source": target.source,
+        "source": target.source.to_string(),
         "prefix": target.prefix,
         "quorum": crate::protocol::quorum(target.names.len()),
         "nodes": nodes,
@@ -118,7 +119,7 @@ fn show(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
     let rounds = [Round::of(questions)];
     let mut said = talk::interview(&target.fleet, &target.keys, target.timing, &rounds)?;
     let locks = report::locks(&target.keys, &said);
-    let guard = settings.guard.with(longest(&said));
+    let guard = settings.target.guard.with(longest(&said));
     // Who may not ask for INFO or NUMSUB can still look, and the look is what counts here.
     for testimony in &mut said {
         let looked = matches!(testimony.reply(1), Some(Reply::Absent | Reply::Held(_)));
@@ -136,9 +137,9 @@ fn show(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
         object["gaps"] = json!([]);
         output.put(&format!("{}\n", ui::json(&object.to_string())))?;
     } else {
-        output.put(&draw::nodes(&nodes, &target.source))?;
+        output.put(&draw::nodes(&nodes, &target.source.to_string(), settings.palette))?;
         for row in &rows {
-            output.put(&format!("\n{}", draw::block(row)))?;
+            output.put(&format!("\n{}", draw::block(row, settings.palette)))?;
         }
     }
     Ok(verdict(settings, &nodes, &rows, is_about_rights(&said)))
@@ -207,21 +208,25 @@ fn list(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
     walk.begin();
     let mut nodes = Vec::new();
     let mut rights = false;
-    let mut table = Locks::default();
+    let mut table = Locks::new(settings.palette);
     let mut count = 0_u64;
     let mut progress = Progress::default();
     loop {
         match talk::next(&news)? {
             Found::Nodes(said) => {
                 rights = is_about_rights(&said);
-                nodes = Maker::new(target).nodes(&said, settings.guard);
+                nodes = Maker::new(target).nodes(&said, settings.target.guard);
                 if settings.json {
                     let text = ui::json(&head(target, &nodes).to_string());
                     // The locks follow one by one: all of them at once may be too much.
                     let open = text.strip_suffix('}').unwrap_or(&text);
                     output.put(&format!("{open},\"locks\":["))?;
                 } else {
-                    output.put(&draw::nodes(&nodes, &target.source))?;
+                    output.put(&draw::nodes(
+                        &nodes,
+                        &target.source.to_string(),
+                        settings.palette,
+                    ))?;
                 }
             }
             Found::Page { mut locks, walked } => {

@@ -57,6 +57,9 @@ pub struct HolderRow {
     pub ttl_ms: u64,
     /// How often the holder extends; null when nobody does.
     pub every_ms: Option<u64>,
+    /// Until when the lock of a finished command is kept, in ms since 1970, by the holder's clock;
+    /// null while it is not finished.
+    pub until_ms: Option<u64>,
     /// Whether the lock was taken with another list of nodes.
     pub other_list: bool,
 }
@@ -91,7 +94,7 @@ pub struct LockRow {
     pub held_for_ms: Option<u64>,
     /// How many wait for it by subscription; null when unknown.
     pub waiters: Option<u64>,
-    /// `alive`, `late`, `acquired`, `finished`, `leftover`, `foreign`, `endless` or `none`.
+    /// `alive`, `late`, `kept`, `acquired`, `finished`, `leftover`, `foreign`, `endless` or `none`.
     pub life: &'static str,
     /// How long ago the holder extended it at the latest.
     pub extended_ago_ms: Option<u64>,
@@ -208,6 +211,7 @@ impl<'a> Maker<'a> {
                 since_ms: holder.since,
                 ttl_ms: holder.ttl,
                 every_ms: holder.every,
+                until_ms: holder.until,
             }),
             foreign,
             release,
@@ -288,6 +292,7 @@ fn word(life: &Life) -> &'static str {
     match life {
         Life::Alive { .. } => "alive",
         Life::Late { .. } => "late",
+        Life::Kept { .. } => "kept",
         Life::Acquired { .. } => "acquired",
         Life::Finished { .. } => "finished",
         Life::Foreign { .. } => "foreign",
@@ -321,8 +326,14 @@ fn advice(state: State, life: &Life, holder: Option<&Holder>, on: Option<usize>)
             format!("taken by acquire, ends in {} unless it is extended", show(*ends_in))
         }
         Life::Finished { ends_in } => {
-            format!("finished: held for {} more (--min-hold)", show(*ends_in))
+            let told = holder.map_or_else(|| "finished".to_owned(), ui::finished);
+            format!("{told}, frees itself in {} (--min-hold)", show(*ends_in))
         }
+        Life::Kept { ends_in } => format!(
+            "kept for longer than its ttl (--min-hold or redlock extend), which hides whether its \
+             holder lives: frees itself in {} at the latest, unless it is extended",
+            show(*ends_in)
+        ),
         Life::Foreign { ends_in: None } => "another program's, without expiry: it never frees \
             itself, and redlock never deletes it"
             .to_owned(),

@@ -62,12 +62,36 @@ fn names_are_looked_up_and_literals_are_not() {
 }
 
 #[test]
-fn password_without_a_colon_is_refused_since_it_would_send_no_auth() {
-    for text in ["redis://pw@db1", "redis://pw:@db1", "redis://@db1", "redis://:@db1"] {
+fn user_without_any_password_is_refused_since_it_would_send_no_auth() {
+    for text in ["redis://pw:@db1", "redis://@db1", "redis://:@db1"] {
         assert_eq!(problem(text), Problem::NoPassword, "{text}");
     }
-    let error = Endpoint::parse("redis://s3cr3t@db1").unwrap_err().to_string();
+    let error = parse("redis://s3cr3t@db1").or_credentials(None).unwrap_err().to_string();
     assert!(error.contains("redis://:PASSWORD@") && !error.contains("s3cr3t"), "{error}");
+}
+
+#[test]
+fn user_of_a_node_goes_with_the_password_of_all() {
+    let all = Credentials { username: Some("all".into()), password: "pw".into() };
+    let node = |text| parse(text).or_credentials(Some(&all)).unwrap();
+    let of = |text| {
+        let node = node(text);
+        let Credentials { username, password } = node.credentials().unwrap();
+        (username.clone(), password.clone(), node.without_password())
+    };
+    for (text, user, password, reference) in [
+        ("redis://app@db1/2", Some("app"), "pw", "redis://app@db1:6379/2"),
+        ("rediss://a%40b@db1", Some("a@b"), "pw", "rediss://a%40b@db1:6379"),
+        ("redis://app:own@db1", Some("app"), "own", "db1:6379"),
+        ("redis://:own@db1", None, "own", "db1:6379"),
+        ("db1:7000", Some("all"), "pw", "db1:7000"),
+        ("unix:///s?db=1", Some("all"), "pw", "unix:///s?db=1"),
+    ] {
+        let expected = (user.map(str::to_owned), password.to_owned(), reference.to_owned());
+        assert_eq!(of(text), expected, "{text}");
+        // It says no more than what it leads to.
+        assert_eq!(node(reference).to_string(), node(text).to_string());
+    }
 }
 
 #[test]
@@ -77,6 +101,7 @@ fn unknown_parameters_are_refused_by_name() {
         ("redis://db1/1?timeout=3", "timeout"),
         ("db1?protocol=resp3", "protocol"),
         ("unix:///s?pass=pw", "pass"),
+        ("redis://db1?pw", "***"),
         ("unix:///s?db=1&db=2", "db"),
     ] {
         assert_eq!(problem(text), Problem::Parameter(name.into()), "{text}");
@@ -169,8 +194,8 @@ proptest! {
 
     #[test]
     fn canonical_path_means_the_same_socket(name in "[^/.\\x00-\\x1f\\x7f]{1,20}", db in 0_u32..) {
-        let address = Address::Unix(Path::new("/run").join(&name));
-        let node = Endpoint { address, transport: Transport::Plain, db, credentials: None };
+        let address = Address::Unix(std::path::Path::new("/run").join(&name));
+        let node = Endpoint { address, transport: Transport::Plain, db, login: Login::NOTHING, peer: None };
         prop_assert_eq!(&parse(&node.to_string()), &node);
     }
 }

@@ -226,6 +226,40 @@ fn several_keys_are_taken_all_or_none() {
 }
 
 #[test]
+fn finish_keeps_what_is_ours_for_the_rest_and_nothing_else() {
+    let mut bench = Bench::new(&["a", "b"]);
+    bench.acquire(TTL);
+    let (token, value) = (bench.token, format!("{} {{\"until\":9}}", bench.token));
+    let request = Request::Finish { token, value: value.clone(), rest: Duration::from_secs(5) };
+    assert_eq!(bench.ask(&request), Reply::Done);
+    // The rest may be shorter than what the last extension asked for.
+    assert!((4_000..=5_000).contains(&bench.pttl("a")) && bench.pttl("b") <= 5_000);
+    assert_eq!(bench.client.call("GET a"), Value::BulkString(value.into_bytes()));
+    bench.client.call("SET b thief");
+    assert_eq!(bench.ask(&request), Reply::Done, "a is ours");
+    bench.client.call("DEL a");
+    assert_eq!(obstacle(bench.ask(&request)).key, 1);
+    assert_eq!(bench.client.call("GET b"), Value::BulkString(b"thief".to_vec()));
+    assert_eq!(bench.int("EXISTS a"), 0);
+    bench.client.call("DEL b");
+    assert_eq!(bench.ask(&request), Reply::Absent);
+    assert_eq!(bench.int("EXISTS a b"), 0);
+}
+
+#[test]
+fn finish_without_memory_sets_the_expiry_alone() {
+    let mut bench = Bench::new(&["a"]);
+    bench.acquire(TTL);
+    bench.client.call("CONFIG SET maxmemory 1");
+    let (token, value) = (bench.token, format!("{} {{\"until\":9}}", bench.token));
+    let request = Request::Finish { token, value, rest: Duration::from_secs(5) };
+    assert_eq!(bench.ask(&request), Reply::Done);
+    assert!((4_000..=5_000).contains(&bench.pttl("a")));
+    let before = bench.value().into_bytes();
+    assert_eq!(bench.client.call("GET a"), Value::BulkString(before));
+}
+
+#[test]
 fn announced_release_publishes_what_it_deleted_and_an_undo_is_silent() {
     let mut bench = Bench::new(&["a", "b"]);
     let mut listener = bench.server.client();

@@ -78,6 +78,7 @@ impl Machine {
     }
 
     pub(super) fn lock(&mut self, event: Event, now: Tick) {
+        self.record.hear(&event, self.validity, now);
         match event {
             Event::Acquired { validity, waited, .. } if self.phase == Phase::Waiting => {
                 self.phase = Phase::Ready;
@@ -89,7 +90,7 @@ impl Machine {
             Event::Denied(denial) if self.phase == Phase::Waiting => self.denied(denial, now),
             Event::Settled { untold, at_most } => {
                 if self.phase == Phase::Releasing {
-                    self.settled(&untold, at_most);
+                    self.settled(&untold, at_most, now);
                 } else {
                     // Nobody asked it to end.
                     self.lock_gone(now);
@@ -153,17 +154,14 @@ impl Machine {
                 // Nobody really holds it, so nobody does the work.
                 (Conflict::Skip, _) => Code::Busy.number(),
             },
-            Verdict::Unfit => Code::Config.number(),
-            Verdict::NotOurs => Code::Lost.number(),
+            Verdict::Unfit | Verdict::Ourselves { .. } => Code::Config.number(),
+            Verdict::NotOurs | Verdict::NotInherited => Code::Lost.number(),
             Verdict::Unavailable if denial.is_about_rights() => Code::Refused.number(),
             Verdict::Unavailable | Verdict::TooSlow | Verdict::Guarded(_) => {
                 Code::Unavailable.number()
             }
         };
-        // The verdict is out at once; the clean-up behind it needs no words.
-        let reason = Reason::Denied(denial);
-        self.say(Notice::Exit { code, reason });
-        self.settle_for(code, now);
+        self.settle_for(code, Reason::Denied(denial), now);
     }
 
     pub(super) fn lock_gone(&mut self, now: Tick) {

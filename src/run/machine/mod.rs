@@ -4,23 +4,26 @@
 //! resume after suspend) finds the command dead if it had no right to live.
 //!
 //! `lease` keeps the deadline, `command` looks after the command and its signals, `outcome` decides
-//! how it ends.
+//! how it ends, `record` counts.
 
 mod command;
 mod lease;
 mod outcome;
+mod record;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
 
 use std::time::Duration;
 
+pub use record::{Fate, Figures};
 pub use vocabulary::{Action, Input, Rules};
 
 use self::{
     command::{Halt, Kick, Overtime, Refusal, Rest},
     lease::Lease,
     outcome::Outcome,
+    record::Record,
 };
 use crate::ui::{Notice, Reason};
 use crate::{
@@ -72,14 +75,15 @@ pub struct Machine {
     /// Whether somebody of the tree is not ours to signal.
     refusal: Refusal,
 
+    record: Record,
     outcome: Option<Outcome>,
     release_by: Option<Tick>,
     actions: Vec<Action>,
 }
 
 impl Machine {
-    /// A run that waits for its lock.
-    pub fn new(rules: Rules) -> Self {
+    /// A run that begins to wait for its lock at `now`.
+    pub fn new(rules: Rules, now: Tick) -> Self {
         Self {
             rules,
             phase: Phase::Waiting,
@@ -96,6 +100,7 @@ impl Machine {
             kill_at: None,
             killing: None,
             refusal: Refusal::None,
+            record: Record::new(now),
             outcome: None,
             release_by: None,
             actions: Vec::new(),

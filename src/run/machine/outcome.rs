@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Action, Machine, Phase, Rules,
     command::{Halt, Overtime},
+    record::Fate,
 };
 use crate::{
     child::Ending,
@@ -18,6 +19,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     exit: Exit,
+    /// What is to be reported, when that has not been done.
+    fate: Option<Fate>,
     /// Why, when the code is ours and that has not been said.
     reason: Option<Reason>,
 }
@@ -29,13 +32,18 @@ impl Machine {
             // Held to the end? No: whatever the command said, it said it without the lock.
             self.loss.get_or_insert(Reason::RanOut);
         }
-        let Outcome { exit, reason } = self.verdict();
-        self.release(now, exit, reason);
+        let deed = match self.never_started {
+            None => Action::Finish,
+            Some(_) => Action::Release,
+        };
+        let (exit, reason) = self.verdict();
+        let fate = reason.as_ref().map_or(Fate::Ran, |reason| self.fate(reason));
+        self.give_back(deed, now, Outcome { exit, fate: Some(fate), reason });
     }
 
     /// 79 beats 124 and 137, which beat the command's own status.
-    fn verdict(&mut self) -> Outcome {
-        let ours = |code: Code, reason| Outcome { exit: code.into(), reason: Some(reason) };
+    fn verdict(&mut self) -> (Exit, Option<Reason>) {
+        let ours = |code: Code, reason| (code.into(), Some(reason));
         if let Some(reason) = self.never_started.take() {
             let code = match reason {
                 Reason::NotFound { .. } => Code::NotFound,
@@ -65,54 +73,81 @@ impl Machine {
             // Nothing is left of a leader whose end nobody saw: it cannot be.
             None => Code::Failure.into(),
         };
-        Outcome { exit, reason: None }
+        (exit, None)
     }
 
-    /// Lets the guardian go and gives the lock, or the attempt, up.
+    fn fate(&self, reason: &Reason) -> Fate {
+        Fate::of(reason, self.rules.conflict, self.rules.wait)
+    }
+
+    /// Gives the attempt up, or a lock under which nothing has run.
     pub(super) fn release(&mut self, now: Tick, exit: Exit, reason: Option<Reason>) {
-        self.phase = Phase::Releasing;
-        self.release_by = Some(now.after(Rules::RELEASE));
-        self.outcome = Some(Outcome { exit, reason });
-        self.push(Action::StandDown);
+        let fate = reason.as_ref().map_or(Fate::Cancelled, |reason| self.fate(reason));
+        self.give_back(Action::Release, now, Outcome { exit, fate: Some(fate), reason });
+    }
+
+    /// Lets the guardian go and has the lock given back.
+    fn give_back(&mut self, deed: Action, now: Tick, outcome: Outcome) {
+        self.leave(now);
+        self.outcome = Some(outcome);
         if self.lock_gone {
             self.give_up_release(now);
         } else {
-            self.push(Action::Release);
+            self.push(deed);
         }
     }
 
-    /// The attempt has ended by itself, and `code` has been explained; its clean-up remains.
-    pub(super) fn settle_for(&mut self, code: u8, now: Tick) {
+    /// The attempt has ended by itself. The verdict is out at once; the clean-up behind it needs no
+    /// words.
+    pub(super) fn settle_for(&mut self, code: u8, reason: Reason, now: Tick) {
+        let exit = Exit::Status(code);
+        self.report(self.fate(&reason), exit, now);
+        self.say(Notice::Exit { code, reason });
+        self.outcome = Some(Outcome { exit, fate: None, reason: None });
+        self.leave(now);
+    }
+
+    /// Nothing of the command is left, or never was.
+    fn leave(&mut self, now: Tick) {
         self.phase = Phase::Releasing;
         self.release_by = Some(now.after(Rules::RELEASE));
-        self.outcome = Some(Outcome { exit: Exit::Status(code), reason: None });
+        self.record.end(self.validity, now);
         self.push(Action::StandDown);
     }
 
+    /// Comes before the last line, since it may have something to say.
+    fn report(&mut self, fate: Fate, exit: Exit, now: Tick) {
+        let figures = self.record.figures(fate, exit, now);
+        self.push(Action::Report(figures));
+    }
+
     /// The lock is given back, but for the nodes that could not be told.
-    pub(super) fn settled(&mut self, untold: &[NodeIndex], at_most: Duration) {
+    pub(super) fn settled(&mut self, untold: &[NodeIndex], at_most: Duration, now: Tick) {
         if self.validity.is_some() && !untold.is_empty() {
             let nodes = untold.to_vec();
             self.say(Notice::Untold { nodes, at_most });
         }
-        self.end();
+        self.end(now);
     }
 
     /// The release has had its time, or nobody is there to do it. The nodes forget by themselves.
     pub(super) fn give_up_release(&mut self, now: Tick) {
         let timing = &self.rules.timing;
         if self.validity.is_some_and(|end| end.after(timing.drift) > now) {
-            let at_most = timing.ttl;
+            let at_most = self.record.acquired().map_or(timing.ttl, |at| timing.expiry(at, now));
             self.say(Notice::NotReleased { at_most });
         }
-        self.end();
+        self.end(now);
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, now: Tick) {
         self.phase = Phase::Done;
-        let Some(Outcome { exit, reason }) = self.outcome.take() else {
+        let Some(Outcome { exit, fate, reason }) = self.outcome.take() else {
             return;
         };
+        if let Some(fate) = fate {
+            self.report(fate, exit, now);
+        }
         if let (Exit::Status(code), Some(reason)) = (exit, reason) {
             self.say(Notice::Exit { code, reason });
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::record::Figures;
 use crate::{
     child::{Ending, Left},
     clock::Tick,
@@ -33,6 +34,8 @@ pub struct Rules {
     pub heartbeat: Option<Duration>,
     /// What "held by somebody else" means.
     pub conflict: Conflict,
+    /// How long the lock is waited for at most, when that is bounded.
+    pub wait: Option<Duration>,
 }
 
 impl Rules {
@@ -114,10 +117,14 @@ pub enum Action {
     StandDown,
     /// Give up the attempt or release the lock; [`Event::Settled`] follows.
     Release,
+    /// The same after a command that ran: a lock that is to be kept for a time stays until then.
+    Finish,
     /// The lock may have missed its time: extend at once.
     Extend,
     /// Say it.
     Say(Notice),
+    /// The run is over: report it, if that is wanted.
+    Report(Figures),
     /// Say who is left of the command, so long after its end.
     NameLeftover(Duration),
     /// The end.

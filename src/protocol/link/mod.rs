@@ -10,73 +10,19 @@
 //! - While a lock is held, a connection with an unanswered acquire is never given a release; it is
 //!   set aside, its answers count for nothing, and the final release is written on it as well.
 
-use std::{collections::VecDeque, time::Duration};
+mod connection;
+mod node;
+
+use std::time::Duration;
 
 use super::{
     Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
-    Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
+    Request, Server, Timing, TlsTrouble, Token, Trouble, Unfit, server::unfit,
 };
 use crate::clock::Tick;
-
-/// What an unanswered or answered request was about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// [`Request::Acquire`] or [`Request::AcquireCounted`] for this token.
-    Acquire(Token),
-    /// [`Request::Seal`] for this token.
-    Seal(Token),
-    /// [`Request::Heal`] for this token.
-    Heal(Token),
-    /// [`Request::Extend`] for this token.
-    Extend(Token),
-    /// [`Request::Release`] for this token.
-    Release(Token),
-    /// [`Request::Subscribe`].
-    Subscribe,
-    /// [`Request::Attend`].
-    Attend,
-    /// [`Request::Look`].
-    Look,
-    /// [`Request::Free`] or [`Request::Query`], which no session sends.
-    Other,
-}
-
-impl Ask {
-    fn of(request: &Request) -> Self {
-        match request {
-            Request::Acquire { token, .. } | Request::AcquireCounted { token, .. } => {
-                Self::Acquire(*token)
-            }
-            Request::Seal { token, .. } => Self::Seal(*token),
-            Request::Heal { token, .. } => Self::Heal(*token),
-            Request::Extend { token, .. } => Self::Extend(*token),
-            Request::Release { token, .. } => Self::Release(*token),
-            Request::Subscribe => Self::Subscribe,
-            Request::Attend => Self::Attend,
-            Request::Look => Self::Look,
-            Request::Free { .. } | Request::Query(_) => Self::Other,
-        }
-    }
-}
-
-impl Ask {
-    /// The token whose keys it sets where they are absent, whenever it is executed.
-    fn sets(self) -> Option<Token> {
-        match self {
-            Self::Acquire(token) | Self::Heal(token) => Some(token),
-            _ => None,
-        }
-    }
-}
-
-/// A request that was queued on a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    /// What it was.
-    pub ask: Ask,
-    /// When its first byte was queued.
-    pub at: Tick,
-}
+pub use connection::{Ask, Sent};
+use connection::{Conn, Listening, push};
+use node::{Evidence, Link};
 
 /// What a server said about itself.
 #[derive(Clone, Copy, Debug)]
@@ -138,98 +84,6 @@ pub enum Heard {
     },
 }
 
-#[derive(Debug)]
-struct Conn {
-    id: ConnId,
-    opened: Tick,
-    ready: Option<Tick>,
-    unanswered: VecDeque<Sent>,
-    /// The oldest unanswered request is overdue, and that was said.
-    silent: bool,
-    /// Its last answer was a refusal. That can be the connection's fault (its credentials, its
-    /// database), so that only another one brings the node back.
-    refuses: bool,
-    listening: Listening,
-    /// A request that sets keys was queued on it.
-    sets: bool,
-}
-
-/// Whether a connection is told of releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listening {
-    /// It was not asked to.
-    No,
-    /// It was asked to, and has not answered.
-    Asked,
-    /// It does.
-    Yes,
-    /// The node refused; it is not asked again on this connection.
-    Refused,
-    /// It listens as the holder, and hears no more of releases.
-    Attending,
-}
-
-impl Conn {
-    /// It may still set the keys of `token`.
-    fn may_set(&self, token: Token) -> bool {
-        self.unanswered.iter().any(|sent| sent.ask.sets() == Some(token))
-    }
-
-    fn owes(&self, ask: Ask) -> bool {
-        self.unanswered.iter().any(|sent| sent.ask == ask)
-    }
-
-    /// When the oldest unanswered request is overdue.
-    fn due(&self, timing: &Timing) -> Option<Tick> {
-        let Some(ready) = self.ready else {
-            return Some(self.opened.after(timing.connect_timeout));
-        };
-        self.unanswered.front().map(|sent| sent.at.max(ready).after(timing.node_timeout))
-    }
-}
-
-/// A token that the node may carry.
-#[derive(Debug)]
-struct Carried {
-    token: Token,
-    evidence: Evidence,
-    /// The release that was ordered; nothing else is sent with this token any more.
-    release: Option<Request>,
-    /// It was asked more than once to set the token.
-    again: bool,
-    /// On which connection the node said last that it carries the token, and when that was heard.
-    heard: Option<(ConnId, Tick)>,
-    /// A request that keeps the token there for a ttl was executed at this time at the latest, as
-    /// far as is known: when it was queued, when it was answered (a stopped node executes late), or
-    /// when its connection broke.
-    kept_from: Tick,
-}
-
-/// Why a node may carry a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Evidence {
-    /// It was asked to, and has not answered or has refused. A release behind the request on the
-    /// same connection settles it, whenever that is executed.
-    Asked,
-    /// The connection broke after it was asked to: it may have obeyed, or may still.
-    Unsure,
-    /// It said so.
-    Confirmed,
-}
-
-#[derive(Debug)]
-struct Link {
-    node: NodeIndex,
-    serial: u32,
-    /// The node answered the last time that anything was heard of it.
-    answers: bool,
-    current: Option<Conn>,
-    aside: Vec<Conn>,
-    carried: Vec<Carried>,
-    /// What the server said about itself the last time, on which connection and when.
-    told: Option<(ConnId, Introduction, Tick)>,
-}
-
 /// The connections to all nodes, as the protocol sees them.
 #[derive(Debug)]
 pub struct Links {
@@ -266,14 +120,14 @@ impl Links {
     /// Queues a request on the node's current connection, opening one where there is none.
     pub fn ask(&mut self, node: NodeIndex, request: Request, now: Tick) {
         let link = &mut self.nodes[node.get()];
-        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.connect(now, &mut self.actions);
         link.queue(request, now, &mut self.actions);
     }
 
     /// Has the node's current connection told of releases, opening one where there is none.
     pub fn listen(&mut self, node: NodeIndex, now: Tick) {
         let link = &mut self.nodes[node.get()];
-        link.connect(self.timing.ttl, now, &mut self.actions);
+        link.connect(now, &mut self.actions);
         if let Some(conn) = &mut link.current
             && conn.listening == Listening::No
         {
@@ -306,6 +160,15 @@ impl Links {
     /// Gives `token` up: on every node that may carry it, behind whatever was sent, a release is
     /// written on each connection that may still execute an acquire of it, and on the current one.
     pub fn release(&mut self, token: Token, announce: bool, now: Tick) {
+        self.give_up(token, &Request::Release { token, announce }, now);
+    }
+
+    /// Gives `token` up in the same way, and leaves `value` in its place for `rest`.
+    pub fn finish(&mut self, token: Token, value: String, rest: Duration, now: Tick) {
+        self.give_up(token, &Request::Finish { token, value, rest }, now);
+    }
+
+    fn give_up(&mut self, token: Token, request: &Request, now: Tick) {
         for link in &mut self.nodes {
             let Some(carried) = link.carried.iter_mut().find(|c| c.token == token) else {
                 continue;
@@ -313,7 +176,6 @@ impl Links {
             if carried.release.is_some() {
                 continue;
             }
-            let request = Request::Release { token, announce };
             carried.release = Some(request.clone());
             for conn in &mut link.aside {
                 if conn.may_set(token) {
@@ -321,9 +183,9 @@ impl Links {
                 }
             }
             match &mut link.current {
-                Some(conn) => push(conn, request, now, &mut self.actions),
+                Some(conn) => push(conn, request.clone(), now, &mut self.actions),
                 // A new connection writes the releases of what was given up first of all.
-                None => link.connect(self.timing.ttl, now, &mut self.actions),
+                None => link.connect(now, &mut self.actions),
             }
         }
     }
@@ -333,10 +195,15 @@ impl Links {
     pub fn handle(&mut self, id: ConnId, event: LinkEvent, now: Tick) -> Option<Heard> {
         let link = self.nodes.get_mut(id.node.get())?;
         match event {
+            LinkEvent::Securing => {
+                link.conn(id)?.late = Trouble::Tls(TlsTrouble::Unanswered);
+                None
+            }
             LinkEvent::Ready => {
                 link.conn(id)?.ready = Some(now);
                 None
             }
+            LinkEvent::Secured { .. } => None,
             LinkEvent::Introduced(introduction) => {
                 link.current.as_ref().filter(|conn| conn.id == id)?;
                 link.told = Some((id, introduction, now));
@@ -421,7 +288,7 @@ impl Links {
                 heard.push(Heard::Broken { node, trouble: Trouble::Silent, opened });
             } else {
                 self.actions.push(Action::Close(conn.id));
-                let trouble = Trouble::ConnectTimeout;
+                let trouble = conn.late.clone();
                 if let Some(conn) = link.current.take() {
                     link.part_with(&conn, now);
                 }
@@ -497,12 +364,12 @@ impl Links {
         })
     }
 
-    /// The nodes that may carry a token of ours although all were given up, with the time from
-    /// which on they keep it for at most a ttl.
+    /// The nodes that may carry a token of ours although all were given up, with the time until
+    /// which they keep it at the most.
     pub fn untold(&self) -> Vec<(NodeIndex, Tick)> {
         let still = |link: &Link| {
             let carried = link.carried.iter().filter(|c| c.evidence != Evidence::Asked);
-            carried.map(|c| c.kept_from).max().map(|from| (link.node, from))
+            carried.map(|c| c.kept_until).max().map(|until| (link.node, until))
         };
         self.nodes.iter().filter_map(still).collect()
     }
@@ -511,150 +378,6 @@ impl Links {
 /// As which an answer of an unfit server counts.
 pub fn refusal(why: Unfit) -> Refusal {
     Refusal { kind: RefusalKind::Unfit(why), text: String::new() }
-}
-
-/// Queues `request` on `conn`.
-fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
-    let ask = Ask::of(&request);
-    conn.sets |= ask.sets().is_some();
-    conn.unanswered.push_back(Sent { ask, at: now });
-    actions.push(Action::Send(conn.id, request));
-}
-
-impl Link {
-    fn told(&self) -> Option<Told<'_>> {
-        let (conn, introduction, at) = self.told.as_ref()?;
-        let live = self.current.as_ref().is_some_and(|current| current.id == *conn);
-        Some(Told { introduction, at: *at, live })
-    }
-
-    fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
-        self.current.iter_mut().chain(&mut self.aside).find(|conn| conn.id == id)
-    }
-
-    /// Opens a connection where there is none; releases of what was given up go first.
-    fn connect(&mut self, ttl: Duration, now: Tick, actions: &mut Vec<Action>) {
-        if self.current.is_some() {
-            return;
-        }
-        self.carried.retain(|c| c.release.is_none() || now < c.kept_from.after(ttl));
-        let id = ConnId { node: self.node, serial: self.serial };
-        self.serial += 1;
-        actions.push(Action::Open(id));
-        let mut conn = Conn {
-            id,
-            opened: now,
-            ready: None,
-            unanswered: VecDeque::new(),
-            silent: false,
-            refuses: false,
-            listening: Listening::No,
-            sets: false,
-        };
-        for request in self.carried.iter().filter_map(|carried| carried.release.clone()) {
-            push(&mut conn, request, now, actions);
-        }
-        self.current = Some(conn);
-    }
-
-    fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
-        match request {
-            Request::Acquire { token, .. }
-            | Request::AcquireCounted { token, .. }
-            | Request::Heal { token, .. }
-            | Request::Extend { token, .. } => {
-                match self.carried.iter_mut().find(|carried| carried.token == token) {
-                    Some(carried) => {
-                        carried.kept_from = now;
-                        carried.again = true;
-                    }
-                    None => self.carried.push(Carried {
-                        token,
-                        evidence: Evidence::Asked,
-                        release: None,
-                        again: false,
-                        heard: None,
-                        kept_from: now,
-                    }),
-                }
-            }
-            Request::Release { .. }
-            | Request::Seal { .. }
-            | Request::Subscribe
-            | Request::Attend
-            | Request::Look
-            | Request::Free { .. }
-            | Request::Query(_) => {}
-        }
-        if let Some(conn) = &mut self.current {
-            push(conn, request, now, actions);
-        }
-    }
-
-    /// The node carried a token that it was never asked to carry: we know it by another name too.
-    fn stranger(&self, sent: Sent, reply: &Reply) -> Option<Unfit> {
-        let Ask::Acquire(token) = sent.ask else {
-            return None;
-        };
-        let first = self.carried.iter().any(|c| c.token == token && !c.again);
-        (first && *reply == Reply::Already).then_some(Unfit::SameServer(None))
-    }
-
-    /// What an answer says about the tokens that the node carries.
-    fn learn(&mut self, conn: ConnId, sent: Sent, reply: &Reply, now: Tick) {
-        let token = match sent.ask {
-            Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
-                token
-            }
-            Ask::Seal(_) | Ask::Subscribe | Ask::Attend | Ask::Look | Ask::Other => return,
-        };
-        let Some(place) = self.carried.iter().position(|carried| carried.token == token) else {
-            return;
-        };
-        let may_come = self.current.iter().chain(&self.aside).any(|c| c.may_set(token));
-        let gone = match (sent.ask, reply) {
-            (Ask::Release(_), Reply::Refused(_)) => {
-                // It refused the acquire as well: there is nothing to tell.
-                self.carried[place].evidence == Evidence::Asked
-            }
-            (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
-                self.carried[place].evidence = Evidence::Confirmed;
-                self.carried[place].heard = Some((conn, now));
-                self.carried[place].kept_from = now;
-                false
-            }
-            // A refused acquire may have set one of several keys.
-            (_, Reply::Refused(_) | Reply::Data(_)) => false,
-            _ => true,
-        };
-        // What was asked before the node's word came on another connection may be older than that.
-        let outdated =
-            self.carried[place].heard.is_some_and(|(on, at)| on != conn && sent.at <= at);
-        if gone && !may_come && !outdated {
-            self.carried.swap_remove(place);
-        }
-    }
-
-    /// `conn` ended. What was queued on it before it was ready was never written; what was
-    /// unanswered after that may have been executed.
-    fn part_with(&mut self, conn: &Conn, now: Tick) {
-        if conn.ready.is_none() {
-            self.answers = false;
-        }
-        for sent in &conn.unanswered {
-            let Some(token) = sent.ask.sets() else {
-                continue;
-            };
-            if conn.ready.is_none() {
-                self.carried.retain(|c| c.token != token || c.evidence != Evidence::Asked);
-            } else if let Some(c) = self.carried.iter_mut().find(|c| c.token == token)
-                && c.evidence == Evidence::Asked
-            {
-                c.evidence = Evidence::Unsure;
-                c.kept_from = now;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
