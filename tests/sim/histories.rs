@@ -7,7 +7,9 @@ use redlock::protocol::{Fencing, MinHold, Occupant, Patience, Strategy, Ttl};
 use super::{
     check::Rule,
     clock::{MS, Real, SEC, nanos},
-    plan::{ActorPlan, FOREVER, Fault, Goal, Memory, Plan, Premise, Refusing, Seen, What, timing},
+    plan::{
+        ActorPlan, FOREVER, Fault, Goal, Memory, Part, Plan, Premise, Refusing, Seen, What, timing,
+    },
     rng::Rng,
 };
 
@@ -150,6 +152,12 @@ pub fn cron(rng: &mut Rng, clients: u64) -> Plan {
     plan
 }
 
+/// The same with a few hosts.
+pub fn handful(rng: &mut Rng) -> Plan {
+    let clients = rng.between(2, 12);
+    cron(rng, clients)
+}
+
 /// Locks that somebody deletes by hand while a command runs.
 pub fn emptied(rng: &mut Rng) -> Plan {
     let mut plan = crowd(rng);
@@ -258,6 +266,48 @@ pub fn forced(rng: &mut Rng) -> Plan {
         for node in rng.some_of(nodes, count) {
             let at = at + rng.below(20 * plan.net.rtt);
             plan.faults.push(Fault { node, at, until: at, what: What::Emptied });
+        }
+    }
+    plan
+}
+
+/// A lock that is acquired by one process and adopted by others, at the same time or one after the
+/// other, while somebody else wants it. Now and then it is freed by hand.
+pub fn adopted(rng: &mut Rng) -> Plan {
+    let mut plan = match rng.below(3) {
+        0 => crowd(rng),
+        1 => crowd_with_faults(rng),
+        _ => crowd_with_pauses(rng),
+    };
+    plan.goal = Goal::Any;
+    let nodes = plan.nodes.len();
+    let ttl = plan.actors[0].timing.ttl;
+    plan.actors[0].part = Part::Acquire;
+    plan.actors[0].start = 0;
+    let clock = |rng: &mut Rng| plan.actors[rng.index(plan.actors.len())].clock;
+    let mut heirs = Vec::new();
+    for _ in 0..rng.between(1, 3) {
+        let mut heir = ActorPlan::new(nodes, ttl);
+        heir.part = Part::Adopt(0);
+        heir.start = rng.below(nanos(ttl) * 2);
+        heir.command = rng.below(nanos(ttl) * 3);
+        heir.clock = clock(rng);
+        if rng.chance(20) {
+            heir.crash = Some(rng.below(nanos(ttl) * 5));
+        }
+        if rng.chance(20) {
+            pause(&mut heir, 40, rng);
+        }
+        heirs.push(heir);
+    }
+    plan.actors.extend(heirs);
+    if rng.chance(30) {
+        plan.premise = Premise::Broken;
+        let at = rng.below(nanos(ttl) * 4);
+        let count = rng.index(nodes) + 1;
+        for node in rng.some_of(nodes, count) {
+            let at = at + rng.below(20 * plan.net.rtt);
+            plan.faults.push(Fault { node, at, until: at, what: What::Freed });
         }
     }
     plan
@@ -491,6 +541,14 @@ mod tests {
     #[test]
     fn nodes_that_restart_without_memory_make_no_second_holder() {
         hold(400, &restarts, &session);
+    }
+
+    #[test]
+    fn lock_that_is_adopted_is_kept_by_each_and_had_by_nobody_else() {
+        let reports = hold(400, &adopted, &session);
+        let heirs =
+            reports.iter().filter(|report| report.outcomes.last().is_some_and(|heir| heir.ran));
+        assert!(reports.len() < 400 || heirs.count() > 100);
     }
 
     #[test]

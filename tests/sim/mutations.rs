@@ -10,8 +10,8 @@ use super::{
     clock::nanos,
     flaws::{Twist, twisted},
     histories::{
-        alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied, fenced_by_count, forced,
-        foreign, kept, restarts, restarts_unnoticed,
+        adopted, alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied,
+        fenced_by_count, forced, foreign, kept, restarts, restarts_unnoticed,
     },
     naive::{Flaw, naive},
     node::Scripts,
@@ -351,4 +351,10 @@ fn write_back_to_whatever_is_there_is_seen() {
 #[test]
 fn write_back_to_any_count_is_seen() {
     write_back_breaks(Scripts::SealsAnyCount);
+}
+
+#[test]
+fn adopted_lock_that_is_extended_whosever_it_is_is_seen() {
+    let change = |plan: &mut Plan, _: &mut Rng| plan.scripts = Scripts::ExtendBySet;
+    world_breaks(change, &adopted, &[Rule::OthersUntouched, Rule::OneHolder]);
 }

@@ -76,9 +76,21 @@ pub enum Connect {
     RoundTrip,
 }
 
+/// Whose lock a client has, and what it leaves of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `redlock run`: its own, which it releases.
+    Run,
+    /// `redlock acquire`: its own, which it leaves where it is.
+    Acquire,
+    /// `redlock run --token`: that of another client, so long after it was left.
+    Adopt(usize),
+}
+
 /// One run of the program.
 #[derive(Clone, Debug)]
 pub struct ActorPlan {
+    pub part: Part,
     pub start: Real,
     pub keys: Vec<usize>,
     pub timing: Timing,
@@ -258,6 +270,7 @@ impl ActorPlan {
     /// A client of all `nodes` that waits without limit, starts at once and is left in peace.
     pub fn new(nodes: usize, ttl: Duration) -> Self {
         Self {
+            part: Part::Run,
             start: 0,
             keys: vec![0],
             timing: timing(ttl),
