@@ -27,7 +27,7 @@ use rustix::{
 };
 
 pub use clean::clean;
-pub use denial::{Names, describe, finished, trouble, troubles};
+pub use denial::{Names, Sought, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use paint::{Color, Hue, Palette};
 pub use table::Table;
@@ -72,12 +72,6 @@ pub fn warn(warnings: &[impl Display]) {
 /// The one last line when the exit code is ours.
 pub fn exit_line(code: u8, reason: &str) {
     line(&format!("exit {code}: {reason}"));
-}
-
-/// Writes a text that the user asked for (help, version) to standard output.
-pub fn print(text: &str) {
-    // Whoever asked has what came through; there is nobody else to tell.
-    let _ = deliver(text);
 }
 
 /// Writes what a script waits for to standard output, and says when that failed.

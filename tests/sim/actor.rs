@@ -60,6 +60,8 @@ pub struct Actor {
     pub outcome: Outcome,
     /// The fencing token of the lock that it has.
     pub number: Option<u64>,
+    /// Which of its keys it has, where one was enough.
+    pub slot: Option<usize>,
     /// Its connections, by number, newest last.
     pub links: Vec<(ConnId, usize)>,
     pub stopped: bool,
@@ -88,6 +90,7 @@ impl Actor {
             command: Command::None,
             outcome: Outcome::default(),
             number: None,
+            slot: None,
             links: Vec::new(),
             stopped: false,
             backlog: Vec::new(),
@@ -97,6 +100,14 @@ impl Actor {
             spins: 0,
             under_way: 0,
             distance,
+        }
+    }
+
+    /// The keys that it has when it has what it wants.
+    pub fn holds(&self) -> &[usize] {
+        match self.slot {
+            Some(slot) => &self.plan.keys[slot..=slot],
+            None => &self.plan.keys,
         }
     }
 

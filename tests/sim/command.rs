@@ -37,8 +37,8 @@ impl World<'_> {
         self.note(|| format!("client {actor} spawns its command, {left:?} left"));
         self.at(done, Due::Done(actor));
         self.set_deadline(actor);
-        let keys = self.actors[actor].plan.keys.clone();
-        let also = |other: &Actor| other.plan.keys.iter().any(|key| keys.contains(key));
+        let keys = self.actors[actor].holds().to_vec();
+        let also = |other: &Actor| other.holds().iter().any(|key| keys.contains(key));
         // Those who adopted the same lock share it.
         let shares = |other: &usize| {
             self.check.claim(*other).is_some_and(|other| other.token == claim.token)

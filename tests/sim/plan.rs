@@ -93,6 +93,8 @@ pub struct ActorPlan {
     pub part: Part,
     pub start: Real,
     pub keys: Vec<usize>,
+    /// Any one of its keys is enough.
+    pub slots: bool,
     pub timing: Timing,
     pub patience: Patience,
     pub strategy: Strategy,
@@ -213,8 +215,8 @@ pub enum Goal {
     Any,
     /// Every command ran whose client waits without limit and was left in peace.
     AllRun,
-    /// Exactly one command ran.
-    OneWinner,
+    /// Exactly so many commands ran.
+    Winners(usize),
 }
 
 impl Plan {
@@ -273,6 +275,7 @@ impl ActorPlan {
             part: Part::Run,
             start: 0,
             keys: vec![0],
+            slots: false,
             timing: timing(ttl),
             patience: FOREVER,
             strategy: Strategy::Concurrent,

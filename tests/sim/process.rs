@@ -43,6 +43,7 @@ impl World<'_> {
                 own: timing.longest(),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            slots: plan.slots.then_some(plan.keys.len()),
             kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
@@ -150,7 +151,7 @@ impl World<'_> {
             Event::Acquired { token, validity, .. } => {
                 a.outcome.acquired = Some(self.now);
                 if let Some(number) = a.number {
-                    self.check.fenced(&a.plan.keys, token, number, self.now);
+                    self.check.fenced(a.holds(), token, number, self.now);
                 }
                 if a.phase != Phase::Seeking {
                     // A signal came first; the shell releases what it gets.
@@ -188,6 +189,7 @@ impl World<'_> {
             Event::Fenced(number) => {
                 self.actors[actor].number = Some(number);
             }
+            Event::Slot(slot) => self.actors[actor].slot = Some(slot),
             Event::Note(_) => {}
         }
     }
