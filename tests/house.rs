@@ -24,6 +24,7 @@ const STAIRS: &[(&str, &str)] = &[("wake", "clock")];
 /// Words that belong to some files only: the word, where it may stand, and why.
 const PLACES: &[(&str, &[&str], &str)] = &[
     ("redis::", &["node/"], "redis is the nodes' codec"),
+    ("rustls::", &["node/tls/"], "TLS has one place"),
     ("clap::", &["cli/"], "clap is what the user typed"),
     ("println!", &["ui/"], "only ui prints"),
     ("print!", &["ui/"], "only ui prints"),
@@ -330,6 +331,7 @@ fn word_out_of_its_place_is_found() {
     for (name, text, word) in [
         ("protocol/x.rs", "use redis::Value;", "redis::"),
         ("commands/x.rs", "fn f(x: ::redis::Value) {}", "redis::"),
+        ("node/stream.rs", "use rustls::ClientConfig;", "rustls::"),
         ("settings/x.rs", "use clap::Parser;", "clap::"),
         ("run/x.rs", "println!()", "println!"),
         ("run/x.rs", "eprintln!()", "eprintln!"),

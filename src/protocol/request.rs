@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Datum, Introduction, Query, Token, Unfit};
+use super::{Datum, Introduction, Query, TlsTrouble, Token, Unfit};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -226,7 +226,7 @@ impl Reply {
 pub enum Trouble {
     /// The name has no address, or its resolution failed.
     Unresolvable(String),
-    /// The resolver, the TCP or the TLS handshake was not ready in time.
+    /// The resolver or the TCP handshake was not ready in time.
     ConnectTimeout,
     /// The connection was refused or could not be made; the system's words.
     Unreachable(String),
@@ -236,6 +236,10 @@ pub enum Trouble {
     Cut,
     /// The answer is no Redis protocol.
     Garbage,
+    /// TLS could not be agreed on, or broke.
+    Tls(TlsTrouble),
+    /// Spoken to in the clear, it answers in TLS.
+    SpeaksTls,
 }
 
 /// How much of what a session needs one message is about.
@@ -250,6 +254,14 @@ pub enum Extent {
 /// What the shell tells about one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
+    /// The network has connected, and TLS is to be agreed on: nothing of ours is on its way yet.
+    /// Comes at most once, before [`LinkEvent::Ready`], and only where TLS is spoken.
+    Securing,
+    /// TLS has found out whom we speak with. Comes right before [`LinkEvent::Ready`].
+    Secured {
+        /// When the server's certificate ends, since 1970; none where it does not say so legibly.
+        ends: Option<Duration>,
+    },
     /// Connected; from here on bytes of requests may be on their way. Comes at most once and
     /// before any reply. The node's refusal of our credentials or database is no event of its own:
     /// it makes every reply of this connection a [`Reply::Refused`], although the requests behind

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    around, config::Entry, nodes::Nodes, warning::Warning,
+    around, nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
@@ -21,7 +21,7 @@ use crate::{
     node::Fleet,
     protocol::{
         Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
-        TimingError, Token, Ttl,
+        Token, Ttl,
     },
     ui::{self, Format, Hush, OnLost, Subject, Tone},
 };
@@ -68,11 +68,7 @@ impl RunSettings {
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
-            Some(hold) => {
-                let longest = nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-                let hold = MinHold::new(hold, longest).map_err(SettingsError::config)?;
-                timing.keeping(hold)
-            }
+            Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
             None => timing,
         };
         let patience = patience(&args.waiting, args.skip);
@@ -201,15 +197,18 @@ pub(super) fn timing(
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let limit = nodes.max_ttl.as_ref().filter(|_| ttl.is_some());
-    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-    let ttl = Ttl::new(ttl.unwrap_or(USUAL_TTL), max).map_err(|error| match limit {
-        Some(Entry { place, .. }) if matches!(error, TimingError::TooLong { .. }) => {
-            SettingsError::config(format!("{error} ({place})"))
-        }
-        _ => SettingsError::config(error),
-    })?;
+    let ttl = match ttl {
+        Some(ttl) => Ttl::new(ttl, nodes.longest()),
+        // Nobody asked for it: no limit is for it.
+        None => Ttl::new(USUAL_TTL, Ttl::DEFAULT_MAX),
+    };
+    let ttl = ttl.map_err(|error| nodes.refuse(&error))?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
+}
+
+/// Nobody keeps a lock for longer than nodes may have to remember one.
+fn min_hold(hold: Duration, nodes: &Nodes) -> Result<MinHold, SettingsError> {
+    MinHold::new(hold, nodes.longest()).map_err(|error| nodes.refuse(&error))
 }
 
 pub(super) fn fencing(wanted: bool) -> Fencing {
@@ -221,7 +220,7 @@ pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
     GuardTerms {
         rule: nodes.restart_guard,
         own: timing.longest().max(limit.unwrap_or_default()),
-        max_ttl: limit.unwrap_or(Ttl::DEFAULT_MAX),
+        max_ttl: nodes.longest(),
     }
 }
 
@@ -275,7 +274,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::secure;
 use crate::{
     duration::show,
     protocol::{
@@ -289,6 +290,8 @@ pub fn trouble(trouble: &Trouble) -> String {
         Trouble::Silent => "connected, but no answer in time".to_owned(),
         Trouble::Cut => "closed the connection".to_owned(),
         Trouble::Garbage => "does not speak the Redis protocol".to_owned(),
+        Trouble::Tls(it) => secure::words(it),
+        Trouble::SpeaksTls => "speaks TLS there".to_owned(),
     }
 }
 

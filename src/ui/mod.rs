@@ -9,6 +9,8 @@ mod json;
 mod live;
 pub mod mend;
 mod notice;
+mod paint;
+mod secure;
 mod table;
 mod voice;
 mod words;
@@ -27,6 +29,7 @@ use rustix::{
 pub use clean::clean;
 pub use denial::{Names, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
+pub use paint::{Color, Hue, Palette};
 pub use table::Table;
 pub use voice::{Format, Hush, Tone, Voice};
 pub use words::Subject;
@@ -36,6 +39,14 @@ pub fn exit(format: Format, code: u8, reason: &str) {
     match format {
         Format::Text => exit_line(code, reason),
         Format::Json => object(&json::exit(code, reason, std::time::SystemTime::now())),
+    }
+}
+
+/// A warning that is always said, whatever was asked for.
+pub fn warning(format: Format, text: &str) {
+    match format {
+        Format::Text => line(&format!("warning: {text}")),
+        Format::Json => object(&json::warning(text, std::time::SystemTime::now())),
     }
 }
 
@@ -53,7 +64,7 @@ pub fn line(text: &str) {
 pub fn warn(warnings: &[impl Display]) {
     if is_terminal() {
         for warning in warnings {
-            line(&warning.to_string());
+            line(&format!("warning: {warning}"));
         }
     }
 }

@@ -70,7 +70,7 @@ impl Subject {
         let key = &self.key;
         match notice {
             Notice::Note(note) => self.note(note, now),
-            Notice::Warning(text) => text.clone(),
+            Notice::Warning(text) => format!("warning: {text}"),
             Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {
                 format!("{} while waiting for '{key}': giving up", signal_name(*signal))

@@ -42,6 +42,7 @@ impl World<'_> {
             let what = format!("the commands of clients {other} and {actor} run at once");
             self.broken(Rule::OneHolder, what);
         }
+        self.check_min_hold(actor);
     }
 
     /// The deadline follows the validity, with the margin that KILL needs.
@@ -96,7 +97,8 @@ impl World<'_> {
         a.ending_since = Some(self.now);
         self.check.ends(actor);
         self.note(|| format!("client {actor} stops"));
-        self.think(actor, Machine::stop);
+        let ran = self.actors[actor].outcome.ran;
+        self.think(actor, if ran { Machine::finish } else { Machine::stop });
     }
 
     pub(super) fn signal(&mut self, actor: usize) {

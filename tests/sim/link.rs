@@ -63,7 +63,7 @@ impl Kind {
             | Request::Heal { token, .. } => Self::Acquire(*token),
             Request::Seal { token, .. } => Self::Seal(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
-            Request::Release { token, .. } => Self::Release(*token),
+            Request::Release { token, .. } | Request::Finish { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,

@@ -171,7 +171,11 @@ impl World<'_> {
                 }
             }
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
-            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
+            LinkEvent::Securing
+            | LinkEvent::Secured { .. }
+            | LinkEvent::Introduced(_)
+            | LinkEvent::Released { .. }
+            | LinkEvent::Called(_) => {}
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
                     let mut same = self.actors[actor].links.iter().rev();

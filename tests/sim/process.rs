@@ -33,7 +33,11 @@ impl World<'_> {
             patience: plan.patience,
             strategy: plan.strategy,
             fencing: self.plan.fencing,
-            guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
+            guard: GuardTerms {
+                rule: self.plan.guard,
+                own: timing.longest(),
+                max_ttl: Ttl::DEFAULT_MAX,
+            },
             kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
@@ -168,7 +172,7 @@ impl World<'_> {
             let what = format!("client {actor} needs {} ms to clear up", took / MS);
             self.check.broken(Rule::InTime, self.now, what);
         }
-        if at_most > nanos(a.plan.timing.ttl) {
+        if at_most > nanos(a.plan.timing.longest()) {
             let what = format!("client {actor} says a key may stay for {} ms", at_most / MS);
             self.check.broken(Rule::NoLeftover, self.now, what);
         }

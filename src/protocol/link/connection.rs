@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::super::{Action, ConnId, Request, Timing, Token};
+use super::super::{Action, ConnId, Request, Timing, Token, Trouble};
 use crate::clock::Tick;
 
 /// What an unanswered or answered request was about.
@@ -69,6 +69,8 @@ pub struct Sent {
 pub(super) struct Conn {
     pub(super) id: ConnId,
     pub(super) opened: Tick,
+    /// What it means when it is not ready in time.
+    pub(super) late: Trouble,
     pub(super) ready: Option<Tick>,
     pub(super) unanswered: VecDeque<Sent>,
     /// The oldest unanswered request is overdue, and that was said.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::{
     Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
-    Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
+    Request, Server, Timing, TlsTrouble, Token, Trouble, Unfit, server::unfit,
 };
 use crate::clock::Tick;
 pub use connection::{Ask, Sent};
@@ -195,10 +195,15 @@ impl Links {
     pub fn handle(&mut self, id: ConnId, event: LinkEvent, now: Tick) -> Option<Heard> {
         let link = self.nodes.get_mut(id.node.get())?;
         match event {
+            LinkEvent::Securing => {
+                link.conn(id)?.late = Trouble::Tls(TlsTrouble::Unanswered);
+                None
+            }
             LinkEvent::Ready => {
                 link.conn(id)?.ready = Some(now);
                 None
             }
+            LinkEvent::Secured { .. } => None,
             LinkEvent::Introduced(introduction) => {
                 link.current.as_ref().filter(|conn| conn.id == id)?;
                 link.told = Some((id, introduction, now));
@@ -283,7 +288,7 @@ impl Links {
                 heard.push(Heard::Broken { node, trouble: Trouble::Silent, opened });
             } else {
                 self.actions.push(Action::Close(conn.id));
-                let trouble = Trouble::ConnectTimeout;
+                let trouble = conn.late.clone();
                 if let Some(conn) = link.current.take() {
                     link.part_with(&conn, now);
                 }

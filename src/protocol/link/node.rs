@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    super::{Action, ConnId, Introduction, NodeIndex, Reply, Request, Token, Unfit},
+    super::{Action, ConnId, Introduction, NodeIndex, Reply, Request, Token, Trouble, Unfit},
     Ask, Conn, Listening, Sent, Told, push,
 };
 use crate::clock::Tick;
@@ -71,6 +71,7 @@ impl Link {
         let mut conn = Conn {
             id,
             opened: now,
+            late: Trouble::ConnectTimeout,
             ready: None,
             unanswered: VecDeque::new(),
             silent: false,
