@@ -43,7 +43,7 @@ const EXPECTED: &[(&str, &str)] = &[
 const CANNOT: &str = "Cannot apply: ";
 
 /// What is being built, whose rows say so and wait for their tests.
-const OPEN: &[&str] = &[ "wish-15"];
+const OPEN: &[&str] = &["wish-15"];
 
 /// A reason is a sentence.
 const SHORTEST_REASON: usize = 40;
