@@ -401,7 +401,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --token --reentrant --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --min-hold --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --report --strategy --quiet --verbose --log-format --help"
+            opts="-k -t -n -w -E -q -v -h --key --ttl --token --reentrant --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --min-hold --slots --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --report --strategy --quiet --verbose --log-format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -452,6 +452,10 @@ _redlock() {
                     return 0
                     ;;
                 --min-hold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slots)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -44,6 +44,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l quorum-wait -d '
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'The exit code for "held by somebody else", 0 to 255' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l heartbeat -d 'Repeat the line about waiting after so long, doubling up to 5 min; 0s: never' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'For cron: keep the lock at least so long from its acquisition, also when the command is done' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l slots -d 'A semaphore: run while fewer than N others do, 1 to 64' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l max-runtime -d 'End the command after so long: TERM, then KILL after --kill-after; exit 124 (137)' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'How long after TERM the command gets KILL [default: 10s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l on-lost -d 'What becomes of the command when the lock is lost for certain' -r -f -a "kill\t''

@@ -10,6 +10,7 @@
 mod acquire;
 mod bad_input;
 mod cancel;
+mod chaos;
 mod child;
 mod clocks;
 mod color;
@@ -41,6 +42,7 @@ mod sandbox;
 mod scripts;
 mod secrets;
 mod sim;
+mod slots;
 mod status;
 mod stress;
 mod supervision;

@@ -116,12 +116,28 @@ pub enum Request {
     /// releases: whoever has the lock is not among those who wait for it. Answers
     /// [`Reply::Done`]; then messages come as [`LinkEvent::Called`].
     Attend,
+    /// The same request about one key alone, by its place among all. The answer is about that key
+    /// alone, too: what it lists has place 0.
+    Only {
+        /// The key.
+        key: usize,
+        /// What is asked about it.
+        request: Box<Request>,
+    },
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
 }
 
 impl Request {
+    /// The same, about `key` alone where one is given.
+    pub fn only(self, key: Option<usize>) -> Self {
+        match key {
+            Some(key) => Self::Only { key, request: Box::new(self) },
+            None => self,
+        }
+    }
+
     /// For how long it keeps keys at a node from its execution on: not at all when it sets and
     /// raises none.
     pub fn keeps(&self) -> Duration {
@@ -130,6 +146,7 @@ impl Request {
             | Self::AcquireCounted { ttl, .. }
             | Self::Heal { ttl, .. }
             | Self::Extend { ttl, .. } => *ttl,
+            Self::Only { request, .. } => request.keeps(),
             Self::Seal { .. }
             | Self::Release { .. }
             | Self::Finish { .. }
@@ -214,6 +231,16 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// The answer to [`Request::Only`], with the key's place among all.
+    pub fn about(mut self, key: usize) -> Self {
+        if let Self::Held(obstacles) = &mut self {
+            for obstacle in obstacles {
+                obstacle.key += key;
+            }
+        }
+        self
+    }
+
     /// Whether it was done, whatever else the answer says.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done | Self::Already | Self::Extended(_) | Self::Counted(_))

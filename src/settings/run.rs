@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -23,7 +23,7 @@ use crate::{
         Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
         Token, Ttl,
     },
-    ui::{self, Format, Hush, OnLost, Subject, Tone},
+    ui::{self, Format, Hush, OnLost, Sought, Subject, Tone},
 };
 
 /// The longest remark, in bytes.
@@ -65,7 +65,10 @@ impl RunSettings {
     /// Reads and checks everything. Nothing is contacted.
     pub fn read(args: RunArgs) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(&args.nodes)?;
-        let keys = keys(&args.key, &nodes.prefix)?;
+        let keys = match args.slots {
+            None => keys(&args.key, &nodes.prefix)?,
+            Some(number) => slots(&args.key, number, &nodes.prefix)?,
+        };
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
             Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
@@ -81,7 +84,8 @@ impl RunSettings {
             prog: prog.map(|name| name.to_string_lossy().into_owned()),
             ..holder(&nodes, &timing, args.label.clone())
         };
-        let subject = subject(&keys, &nodes, patience);
+        let sought = if args.slots.is_some() { Sought::Slot } else { Sought::All };
+        let subject = subject(&keys, sought, &nodes, patience);
         let credentials =
             if args.child.keep_credentials { Credentials::Keep } else { Credentials::Hide };
         let facts = Facts {
@@ -99,6 +103,7 @@ impl RunSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: guard(&nodes, &timing),
+            slots: args.slots.map(usize::from),
             kin,
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
@@ -133,12 +138,32 @@ pub fn format(args: &RunArgs) -> Format {
 }
 
 pub(super) fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
-    let keys: Result<Vec<Key>, _> =
-        names.iter().map(|name| Key::new(prefix, name.as_bytes())).collect();
-    let mut keys = keys.map_err(|error| SettingsError::usage(format!("--key: {error}")))?;
+    let mut keys: Vec<Key> =
+        names.iter().map(|name| key(name, prefix)).collect::<Result<_, _>>()?;
     keys.sort();
     keys.dedup();
     Ok(keys)
+}
+
+fn key(name: &OsStr, prefix: &str) -> Result<Key, SettingsError> {
+    Key::new(prefix, name.as_bytes())
+        .map_err(|error| SettingsError::usage(format!("--key: {error}")))
+}
+
+/// The keys of so many slots, the first of which is the plain lock's.
+fn slots(names: &[OsString], number: u8, prefix: &str) -> Result<Vec<Key>, SettingsError> {
+    let [name] = names else {
+        return Err(SettingsError::usage(
+            "--slots takes one --key, from which it makes the others",
+        ));
+    };
+    let numbered = (2..=number).map(|slot| {
+        let mut key = name.clone();
+        key.push(format!("#{slot}"));
+        key
+    });
+    let names = std::iter::once(name.clone()).chain(numbered);
+    names.map(|name| key(&name, prefix)).collect()
 }
 
 fn root(args: &RunArgs, kin: &[Token]) -> Result<Root, SettingsError> {
@@ -235,11 +260,15 @@ pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
 }
 
 /// What it is about, for people.
-pub(super) fn subject(keys: &[Key], nodes: &Nodes, patience: Patience) -> Subject {
+pub(super) fn subject(keys: &[Key], sought: Sought, nodes: &Nodes, patience: Patience) -> Subject {
     let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
     Subject {
-        key: keys.join(", "),
+        key: match sought {
+            Sought::All => keys.join(", "),
+            Sought::Slot => keys[..1].concat(),
+        },
         keys,
+        sought,
         nodes: nodes.names(),
         patience: promise(patience),
         limit: match patience {

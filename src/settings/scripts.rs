@@ -19,7 +19,7 @@ use crate::{
     cli::{AcquireArgs, ColorArg, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, GuardTerms, Holder, Key, RestartGuard, Timing, Token, Wanted},
-    ui::{self, Color, Format, Hush, Palette, Subject, Tone},
+    ui::{self, Color, Format, Hush, Palette, Sought, Subject, Tone},
 };
 
 /// Locks on nodes.
@@ -111,7 +111,7 @@ impl AcquireSettings {
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(Some(args.ttl), &nodes, None, None)?;
         let patience = patience(&args.waiting, false);
-        let mut subject = subject(&keys, &nodes, patience);
+        let mut subject = subject(&keys, Sought::All, &nodes, patience);
         // It has no --skip.
         subject.patience = subject.patience.replace(", --skip", "");
         let contract = Contract {
@@ -128,6 +128,7 @@ impl AcquireSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: run_guard(&nodes, &timing),
+            slots: None,
             kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };

@@ -27,7 +27,7 @@ use rustix::{
 };
 
 pub use clean::clean;
-pub use denial::{Names, describe, finished, trouble, troubles};
+pub use denial::{Names, Sought, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
 pub use paint::{Color, Hue, Palette};
 pub use table::Table;

@@ -307,13 +307,14 @@ impl Voice {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::denial::Sought, *};
     use crate::protocol::{Denial, NodeIndex, NodeView, Obstacle, Occupant, Verdict};
 
     fn voice(tone: Tone) -> Voice {
         let subject = Subject {
             key: "K".into(),
             keys: vec!["K".into()],
+            sought: Sought::All,
             nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
             patience: "waiting without limit (-n, -w D)".into(),
             limit: None,

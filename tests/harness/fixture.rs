@@ -1,17 +1,27 @@
-//! The program `child` (tests/fixtures/child.rs): what the tests run under redlock when a shell
-//! would not be exact enough.
+//! The programs of tests/fixtures/: what the tests run under redlock when a shell would not be exact
+//! enough.
 
 use std::{env, path::PathBuf};
 
-/// Where Cargo has put the fixture. It is an example to Cargo, so that a plain `cargo test` builds
-/// it and `cargo install` does not install it.
+/// `child`, which says what happens to it.
 pub fn child() -> PathBuf {
+    example("child")
+}
+
+/// `worker`, which does what only one may do at a time, and leaves a record.
+pub fn worker() -> PathBuf {
+    example("worker")
+}
+
+/// Where Cargo has put a fixture. It is an example to Cargo, so that a plain `cargo test` builds it
+/// and `cargo install` does not install it.
+fn example(name: &str) -> PathBuf {
     let own = env::current_exe().unwrap();
     let profile = own.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join("child");
+    let path = profile.join("examples").join(name);
     assert!(
         path.exists(),
-        "{} is missing: run plain `cargo test`, or `cargo build --example child` first",
+        "{} is missing: run plain `cargo test`, or `cargo build --examples` first",
         path.display()
     );
     path

@@ -34,8 +34,8 @@ impl World<'_> {
         self.note(|| format!("client {actor} spawns its command, {left:?} left"));
         self.at(done, Due::Done(actor));
         self.set_deadline(actor);
-        let keys = self.actors[actor].plan.keys.clone();
-        let also = |other: &Actor| other.plan.keys.iter().any(|key| keys.contains(key));
+        let keys = self.actors[actor].holds().to_vec();
+        let also = |other: &Actor| other.holds().iter().any(|key| keys.contains(key));
         let mut others = self.holders.iter().filter(|other| **other != actor);
         let other = others.find(|other| also(&self.actors[**other]));
         if let (Some(other), Premise::Kept | Premise::Guarded) = (other, self.plan.premise) {

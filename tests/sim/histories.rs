@@ -24,7 +24,7 @@ pub fn alone(rng: &mut Rng) -> Plan {
     plan.keys = rng.index(3) + 1;
     actor.keys = (0..plan.keys).collect();
     plan.actors.push(actor);
-    plan.goal = Goal::OneWinner;
+    plan.goal = Goal::Winners(1);
     plan.skew(rng);
     plan
 }
@@ -145,7 +145,7 @@ pub fn cron(rng: &mut Rng, clients: u64) -> Plan {
         actor.command = 10 * SEC;
         plan.actors.push(actor);
     }
-    plan.goal = Goal::OneWinner;
+    plan.goal = Goal::Winners(1);
     plan
 }
 

@@ -42,6 +42,14 @@ pub struct Asked {
     pub at: Tick,
 }
 
+/// What is asked, whatever keys it is about.
+pub fn bare(request: &Request) -> &Request {
+    match request {
+        Request::Only { request, .. } => request,
+        request => request,
+    }
+}
+
 /// What was asked, as far as the checks tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -67,6 +75,7 @@ impl Kind {
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            Request::Only { request, .. } => Self::of(request),
             other => unreachable!("no session sends {other:?}"),
         }
     }

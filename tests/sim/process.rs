@@ -38,6 +38,7 @@ impl World<'_> {
                 own: timing.longest(),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            slots: plan.slots.then_some(plan.keys.len()),
             kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
@@ -155,8 +156,9 @@ impl World<'_> {
                 self.settled(actor, nanos(at_most));
             }
             Event::Fenced(number) => {
-                self.check.fenced(&self.actors[actor].plan.keys, number, self.now);
+                self.check.fenced(self.actors[actor].holds(), number, self.now);
             }
+            Event::Slot(slot) => self.actors[actor].slot = Some(slot),
             Event::Note(_) => {}
         }
     }

@@ -26,7 +26,7 @@ impl World<'_> {
                 let what = format!("the command of client {actor} outlives its validity");
                 self.broken(Rule::AliveWithinValidity, what);
             }
-            let keys = &self.actors[actor].plan.keys;
+            let keys = self.actors[actor].holds();
             let has = |node: &&Node| {
                 let ours = |key: &usize| {
                     let entry = node.carries(*key, self.now);
@@ -163,7 +163,7 @@ impl World<'_> {
         // One that was stopped between the lock and the spawn rightly gives it back.
         let idle = |a: &Actor| a.plan.in_peace() && a.outcome.acquired.is_none();
         match self.plan.goal {
-            Goal::OneWinner if winners != 1 => {
+            Goal::Winners(wanted) if winners != wanted => {
                 self.broken(Rule::OneWinner, format!("{winners} commands ran"));
             }
             Goal::AllRun => {
