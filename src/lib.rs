@@ -40,7 +40,7 @@ pub mod signal;
 pub mod ui;
 pub mod wake;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, io};
 
 use crate::{
     cli::{
@@ -68,10 +68,12 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(Cli { command: Command::Status(args) }) => status(&args),
         Ok(Cli { command: Command::Doctor(args) }) => doctor(&args),
         Ok(Cli { command: Command::Sandbox(args) }) => sandbox(&args),
-        Err(Instead::Print(text)) => {
-            ui::print(&text);
-            Code::Success.into()
-        }
+        Err(Instead::Print(text)) => match ui::deliver(&text) {
+            Ok(()) => Code::Success.into(),
+            // Who has read enough of it (`| head`) is content.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Success.into(),
+            Err(error) => failed(Code::Failure, &format!("cannot write to stdout: {error}")),
+        },
         Err(Instead::Usage(text)) => failed(Code::Usage, &text),
     }
 }
