@@ -297,7 +297,8 @@ fn servers_that_refuse_are_told_apart() {
     assert_eq!(report(&one.url(), &[]).1, 0);
 
     // A directory where its file should be.
-    let misconf = server(&launcher, &["--dbfilename", "dump.dir", "--save", "3600 1"]);
+    let misconf = server(&launcher, &["--dbfilename", "dump.dir"]);
+    configure(&misconf, "save", "3600 1");
     std::fs::create_dir(launcher.directory().join("dump.dir")).unwrap();
     misconf.client().command(&["SET", "x", "1"]);
     misconf.client().command(&["BGSAVE"]);
@@ -314,8 +315,9 @@ fn servers_that_refuse_are_told_apart() {
     });
     check(&busy, "busy", "SCRIPT KILL");
 
-    let full = server(&launcher, &["--maxclients", "1"]);
-    let held = full.client();
+    let full = server(&launcher, &[]);
+    let mut held = full.client();
+    held.command(&["CONFIG", "SET", "maxclients", "1"]);
     check(&full, "max-clients", "CONFIG SET maxclients");
     drop(held);
 }
