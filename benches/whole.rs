@@ -1,10 +1,15 @@
 //! What a lock costs from outside: `redlock run --key K -- true` as a whole process on five loopback
 //! nodes, beside `true`, `flock f true` and a floor of plain sockets (`benches/floor.rs`), in turn
-//! within the same minute, since only ratios survive a change of machine. Then what redlock weighs
-//! while it holds, and on the disk.
+//! within the same minute, since only ratios survive a change of machine. The same on five nodes that
+//! speak TLS, with a CA of our own. Then what redlock weighs while it holds, and
+//! on the disk: a plain list pays nothing for TLS but its bytes there.
 //!
 //! `make bench` runs it. It is never a test: a number above its target is printed as `over`.
 //! `cargo bench --bench whole -- ROUNDS` sets how often (300).
+
+#[allow(dead_code, reason = "the tests need more of it")]
+#[path = "../tests/harness/tls.rs"]
+mod tls;
 
 use std::{
     env,
@@ -24,12 +29,14 @@ const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 /// Runs that are made and not counted: page cache, CPU frequency, the servers' first connections.
 const WARM_UP: usize = 20;
 
-/// Targets: the ratio of the medians to flock's and to the floor's, bytes while holding, bytes on
-/// the disk.
+/// Targets: the ratio of the medians to flock's and to the floor's, that of TLS to none, bytes while
+/// holding, bytes on the disk.
 const TO_FLOCK: f64 = 1.5;
 const TO_FLOOR: f64 = 1.2;
+const TO_PLAIN: f64 = 3.0;
 const RESIDENT: u64 = 3_500_000;
-const BINARY: u64 = 1_600_000;
+const RESIDENT_TLS: u64 = 6_000_000;
+const BINARY: u64 = 3_000_000;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -50,26 +57,33 @@ fn bench() -> Outcome<String> {
     // Cargo adds `--bench`.
     let rounds = env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(300);
     let fleet = Fleet::start(5)?;
+    let plain = vec![("REDLOCK_NODES", fleet.nodes())];
+    let authority = tls::Authority::new();
+    let servers = authority.fleet(5);
+    let ca = path(&authority.ca())?.to_owned();
+    let secure = vec![("REDLOCK_NODES", tls::list(&servers)), ("REDLOCK_TLS_CA", ca)];
     let floor = floor()?;
     let lock_file = env::temp_dir().join(format!("redlock-bench-{}", std::process::id()));
+    let run = ["run", "--key", "b", "--", "true"];
     let mut subjects = [
-        Subject::new("true", "true", &[]),
-        Subject::new("flock f true", "flock", &[path(&lock_file)?, "true"]),
-        Subject::new("floor (plain sockets)", path(&floor)?, &["b", "true"]),
-        Subject::new("redlock run", REDLOCK, &["run", "--key", "b", "--", "true"]),
+        Subject::new("true", &plain, "true", &[]),
+        Subject::new("flock f true", &plain, "flock", &[path(&lock_file)?, "true"]),
+        Subject::new("floor (plain sockets)", &plain, path(&floor)?, &["b", "true"]),
+        Subject::new("redlock run", &plain, REDLOCK, &run),
+        Subject::new("redlock run over TLS", &secure, REDLOCK, &run),
     ];
     for round in 0..WARM_UP + rounds {
         for subject in &mut subjects {
-            let took = time(&mut subject.command(&fleet))?;
+            let took = time(&mut subject.command())?;
             if round >= WARM_UP {
                 subject.times.push(took);
             }
         }
     }
-    let resident = resident(&fleet)?;
+    let residents = [resident(&plain)?, resident(&secure)?];
     // The file may never have been there, if flock is not.
     let _ = fs::remove_file(&lock_file);
-    report(&mut subjects, rounds, &resident)
+    report(&mut subjects, rounds, &residents)
 }
 
 /// The floor program lies where Cargo puts examples.
@@ -89,23 +103,27 @@ fn path(path: &Path) -> Outcome<&str> {
     path.to_str().ok_or_else(|| format!("{} is no text", path.display()).into())
 }
 
+/// The variables that say which nodes there are and how to reach them.
+type Nodes = Vec<(&'static str, String)>;
+
 /// Something that is timed.
 struct Subject<'a> {
     name: &'static str,
+    nodes: &'a Nodes,
     program: &'a str,
     arguments: Vec<&'a str>,
     times: Vec<Duration>,
 }
 
 impl<'a> Subject<'a> {
-    fn new(name: &'static str, program: &'a str, arguments: &[&'a str]) -> Self {
-        Self { name, program, arguments: arguments.to_vec(), times: Vec::new() }
+    fn new(name: &'static str, nodes: &'a Nodes, program: &'a str, arguments: &[&'a str]) -> Self {
+        Self { name, nodes, program, arguments: arguments.to_vec(), times: Vec::new() }
     }
 
-    fn command(&self, fleet: &Fleet) -> Command {
+    fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.arguments);
-        with_nodes(&mut command, fleet);
+        with_nodes(&mut command, self.nodes);
         command
     }
 
@@ -122,9 +140,9 @@ impl<'a> Subject<'a> {
     }
 }
 
-fn with_nodes(command: &mut Command, fleet: &Fleet) {
+fn with_nodes(command: &mut Command, nodes: &Nodes) {
     command
-        .env("REDLOCK_NODES", fleet.nodes())
+        .envs(nodes.iter().map(|(name, value)| (name, value)))
         .env("REDLOCK_RESTART_GUARD", "off")
         .env("REDLOCK_CONFIG", "/dev/null")
         .stdin(Stdio::null());
@@ -144,10 +162,10 @@ struct Resident {
 }
 
 /// What redlock takes while its command sleeps, a few extensions into the hold.
-fn resident(fleet: &Fleet) -> Outcome<Resident> {
+fn resident(nodes: &Nodes) -> Outcome<Resident> {
     let mut command = Command::new(REDLOCK);
     command.args(["run", "--key", "b", "--ttl", "600ms", "--", "sleep", "2"]);
-    with_nodes(&mut command, fleet);
+    with_nodes(&mut command, nodes);
     let mut child = command.spawn()?;
     thread::sleep(Duration::from_secs(1));
     let status = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
@@ -162,7 +180,7 @@ fn resident(fleet: &Fleet) -> Outcome<Resident> {
     Ok(Resident { now, most })
 }
 
-fn report(subjects: &mut [Subject], rounds: usize, resident: &Resident) -> Outcome<String> {
+fn report(subjects: &mut [Subject], rounds: usize, residents: &[Resident; 2]) -> Outcome<String> {
     let mut text = format!("{rounds} runs each, in turn, after {WARM_UP} to warm up\n\n");
     writeln!(text, "{:<24} {:>10} {:>10}", "", "median ms", "p95 ms")?;
     for subject in &mut *subjects {
@@ -170,14 +188,16 @@ fn report(subjects: &mut [Subject], rounds: usize, resident: &Resident) -> Outco
         let (median, p95) = (subject.quantile(0.5), subject.quantile(0.95));
         writeln!(text, "{:<24} {median:>10.2} {p95:>10.2}", subject.name)?;
     }
-    let [_, flock, floor, redlock] = subjects else {
-        return Err("four subjects".into());
+    let [_, flock, floor, redlock, secure] = subjects else {
+        return Err("five subjects".into());
     };
     let verdict = |good: bool| if good { "ok" } else { "over" };
     writeln!(text)?;
-    for (peer, target) in [(flock, TO_FLOCK), (floor, TO_FLOOR)] {
-        let ratio = redlock.quantile(0.5) / peer.quantile(0.5);
-        let name = format!("redlock / {}", peer.name);
+    for (one, peer, target) in
+        [(&*redlock, &*flock, TO_FLOCK), (redlock, floor, TO_FLOOR), (secure, redlock, TO_PLAIN)]
+    {
+        let ratio = one.quantile(0.5) / peer.quantile(0.5);
+        let name = format!("{} / {}", one.name.trim_start_matches("redlock "), peer.name);
         let verdict = verdict(ratio <= target);
         writeln!(text, "{name:<34} {ratio:>8.2} x   at most {target:.1} x   {verdict}")?;
     }
@@ -187,8 +207,10 @@ fn report(subjects: &mut [Subject], rounds: usize, resident: &Resident) -> Outco
         let verdict = verdict(bytes <= most);
         writeln!(text, "{name:<34} {have:>8.2} MB  at most {target:.1} MB  {verdict}")
     };
-    weigh("resident while holding", resident.now, RESIDENT)?;
-    weigh("resident at most", resident.most, RESIDENT)?;
+    let [plain, secure] = residents;
+    weigh("resident while holding", plain.now, RESIDENT)?;
+    weigh("resident at most", plain.most, RESIDENT)?;
+    weigh("resident while holding over TLS", secure.now, RESIDENT_TLS)?;
     weigh("binary", fs::metadata(REDLOCK)?.len(), BINARY)?;
     Ok(text)
 }

@@ -44,6 +44,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l quorum-wait -d '
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'The exit code for "held by somebody else", 0 to 255' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l heartbeat -d 'Repeat the line about waiting after so long, doubling up to 5 min; 0s: never' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'For cron: keep the lock at least so long from its acquisition, also when the command is done' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l slots -d 'A semaphore: run while fewer than N others do, 1 to 64' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l max-runtime -d 'End the command after so long: TERM, then KILL after --kill-after; exit 124 (137)' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'How long after TERM the command gets KILL [default: 10s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l on-lost -d 'What becomes of the command when the lock is lost for certain' -r -f -a "kill\t''
@@ -63,6 +64,10 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l nodes -d 'The Re
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
@@ -79,6 +84,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l skip -d 'For cro
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l die-with-parent -d 'Treat the death of our parent as TERM, then KILL after --kill-after'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l no-guardian -d 'Run without the second process that ends the command when redlock itself is killed'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l keep-credentials -d 'Leave passwords in the command\'s environment'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l fence -d 'Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
@@ -95,6 +101,10 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l nodes -d 'Th
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
@@ -105,6 +115,7 @@ sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l json -d 'Print one JSON object instead of the token'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l fence -d 'Compute a fencing token too, which --json shows: larger for every later holder'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -l nonblock -d 'One true verdict now: run, or exit 75'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say more: once per acquisition, twice per node'
@@ -116,11 +127,16 @@ complete -c redlock -n "__fish_redlock_using_subcommand extend" -l nodes -d 'The
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l json -d 'Print one JSON object: v (1), key, validity_ms, nodes (that were extended), of (all nodes)'
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name; repeatable [default inside of a run: the run\'s]' -r
@@ -129,12 +145,17 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l nodes -d 'Th
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l force -d 'Free the lock whoever holds it: look, show, ask, then free exactly what was shown'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l yes -d 'Do not ask; needed where there is no terminal to ask on'
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -s k -l key -d 'The lock\'s name; repeatable [default inside of a run: the run\'s]' -r
@@ -143,33 +164,53 @@ complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l nodes -d 'The
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l force -d 'Free the lock whoever holds it: look, show, ask, then free exactly what was shown'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l yes -d 'Do not ask; needed where there is no terminal to ask on'
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l wait -d 'Wait until every node votes and every held lock is on all nodes, at most so long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l color -d 'When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l strict -d 'Exit 1 when there is any finding, also when one node only is missing'
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s k -l key -d 'A lock\'s name; repeatable' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l watch -d 'Look again every D [1s] until ^C; off a terminal each look is appended' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-key -d 'The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY]' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-server-name -d 'The name that the nodes\' certificates carry, where it is not the one in the list [env: REDLOCK_TLS_SERVER_NAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l prefix -d 'Put this before every key [env: REDLOCK_PREFIX]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
@@ -177,5 +218,6 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -l restart-guard
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print one JSON object; with --watch one a line'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l exit-code -d 'Exit 0 when all of the keys are free, 75 when one is held or partial, 69 when that is not known'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l all -d 'List all strings with an expiry, not only redlock\'s: locks of other clients'
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -40,7 +40,7 @@ pub mod signal;
 pub mod ui;
 pub mod wake;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, io};
 
 use crate::{
     cli::{
@@ -48,12 +48,13 @@ use crate::{
         SandboxArgs, StatusArgs,
     },
     exit::{Code, Exit},
+    node::{Fleet, Trust},
     protocol::{Adoption, Contract, Session},
     settings::{
         AcquireSettings, DoctorSettings, ExtendSettings, ReleaseSettings, Reporting, Root,
         RunSettings, SettingsError, StatusSettings,
     },
-    ui::Voice,
+    ui::{Format, Voice},
 };
 
 /// Carries out a command line (the first word is the program's name). The process must have one
@@ -67,10 +68,12 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(Cli { command: Command::Status(args) }) => status(&args),
         Ok(Cli { command: Command::Doctor(args) }) => doctor(&args),
         Ok(Cli { command: Command::Sandbox(args) }) => sandbox(&args),
-        Err(Instead::Print(text)) => {
-            ui::print(&text);
-            Code::Success.into()
-        }
+        Err(Instead::Print(text)) => match ui::deliver(&text) {
+            Ok(()) => Code::Success.into(),
+            // Who has read enough of it (`| head`) is content.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Success.into(),
+            Err(error) => failed(Code::Failure, &format!("cannot write to stdout: {error}")),
+        },
         Err(Instead::Usage(text)) => failed(Code::Usage, &text),
     }
 }
@@ -87,6 +90,7 @@ fn run_under_lock(args: RunArgs) -> Exit {
     };
     match RunSettings::read(args) {
         Ok(RunSettings { fleet, keys, contract, root, mut plan, subject, tone, warnings }) => {
+            warn(&fleet, format);
             let list = (contract.nodes, contract.holder.fleet.clone());
             plan.report = report.map(|report| Reporting { fleet: Some(list), ..report });
             let connect = |events| {
@@ -120,35 +124,50 @@ fn run_under_lock(args: RunArgs) -> Exit {
 
 fn acquire(args: &AcquireArgs) -> Exit {
     match AcquireSettings::read(args) {
-        Ok(settings) => commands::acquire::run(settings),
+        Ok(settings) => {
+            warn(&settings.fleet, Format::Text);
+            commands::acquire::run(settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn extend(args: &ExtendArgs) -> Exit {
     match ExtendSettings::read(args) {
-        Ok(settings) => commands::extend::run(settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::extend::run(settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn release(args: &ReleaseArgs) -> Exit {
     match ReleaseSettings::read(args) {
-        Ok(settings) => commands::release::run(settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::release::run(settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn status(args: &StatusArgs) -> Exit {
     match StatusSettings::read(args) {
-        Ok(settings) => commands::status::run(&settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::status::run(&settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
 
 fn doctor(args: &DoctorArgs) -> Exit {
     match DoctorSettings::read(args) {
-        Ok(settings) => commands::doctor::run(&settings),
+        Ok(settings) => {
+            warn(&settings.target.fleet, Format::Text);
+            commands::doctor::run(&settings)
+        }
         Err(SettingsError { code, text }) => failed(code, &text),
     }
 }
@@ -157,6 +176,17 @@ fn sandbox(args: &SandboxArgs) -> Exit {
     match commands::sandbox::run(args.count, &args.command, &mut std::io::stdout()) {
         Ok(exit) => exit,
         Err(error) => failed(error.code(), &error.to_string()),
+    }
+}
+
+/// Says, always, what nobody should do without knowing it.
+fn warn(fleet: &Fleet, format: Format) {
+    if fleet.wants_tls() && fleet.trust() == Trust::Blind {
+        ui::warning(
+            format,
+            "--tls-insecure: the nodes' certificates are not checked; whoever stands between here \
+             and them can read the password and answer in their place",
+        );
     }
 }
 

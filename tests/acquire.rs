@@ -214,3 +214,30 @@ fn contenders_run_one_at_a_time() {
     });
     assert_eq!(std::fs::read_to_string(log).unwrap(), "in\nout\n".repeat(6));
 }
+
+/// etcd#2855, #10493: nothing to wait means one attempt, not none and not for ever.
+#[test]
+fn wait_of_nothing_is_one_true_verdict() {
+    let fleet = fleet(3);
+    let once = || Redlock::run(fleet.nodes()).args(["-w", "0s"]).command(["echo", "ran"]);
+    once().stdout("ran\n").check();
+    eventually("no key is left", || fleet.all_keys().is_empty());
+    fleet.set_everywhere("k", "foreign");
+    // As -n: no line about waiting.
+    once().fails(75, "'k' is held by *").check();
+}
+
+/// A node-redlock trap: with two of four taken nobody can have a majority of three.
+#[test]
+fn tie_of_an_even_list_is_told_at_once() {
+    let fleet = fleet(4);
+    for server in &fleet.servers()[..2] {
+        server.set("k", "foreign");
+    }
+    Redlock::run(fleet.nodes())
+        .args(["-n", "--allow-even-nodes"])
+        .command(["echo", "ran"])
+        .fails(75, "'k' is contended: *")
+        .check();
+    eventually("our votes are taken back", || fleet.holding("k") == [0, 1]);
+}

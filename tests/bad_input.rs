@@ -169,3 +169,17 @@ fn no_nodes_is_78_and_says_how_to_name_them() {
         assert!(last.starts_with("redlock: exit 78: "), "{outcome}");
     }
 }
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure_and_a_reader_who_has_enough_is_none() {
+    for words in [&["--help"][..], &["run", "--help"], &["--version"]] {
+        Redlock::new(words.iter().copied())
+            .under(["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"])
+            .fails(125, "cannot write to stdout: *")
+            .check();
+        // The other end of the pipe is closed already.
+        Redlock::new(words.iter().copied())
+            .under(["bash", "-c", "exec > >(:); wait $!; exec \"$0\" \"$@\""])
+            .check();
+    }
+}

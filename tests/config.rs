@@ -212,11 +212,16 @@ fn max_ttl_bounds_the_ttl_and_says_both() {
     refused(home.redlock(&["run", "-k", "k", "true"]), 78, &words);
     refused(home.redlock(&["acquire", "-k", "k", "-t", "21s"]), 78, &["21s (21 s)", &place]);
     home.redlock(&["run", "-t", "20s", "-k", "k", "--", "true"]).check();
+    let kept = |hold| home.redlock(&["run", "-t", "9s", "--min-hold", hold, "-k", "m", "true"]);
+    refused(kept("21s"), 78, &["a min-hold of 21s (21 s)", "20s (20 s)", &place]);
+    kept("20s").check();
     // Where no ttl is given there is none to bound.
     status(home.redlock(&["status"]));
     home.redlock(&["doctor"])
         .stdout_like("*\n*\nwarning: *\nwarning: *\nwarning: *\nverdict: *\n")
         .check();
+    let hold = ["run", "-t", "9s", "--min-hold", "21s", "-k", "k", "true"];
+    refused(home.redlock(&hold), 78, &["21s (21 s)", "20s (20 s)", &place]);
     // It may also be more than a day.
     home.config(&format!("{}max-ttl = '2days'\n", list(&fleet)));
     home.redlock(&["run", "-t", "25h", "-k", "k", "--", "true"]).check();
@@ -444,7 +449,7 @@ fn secret_that_everybody_can_read_is_a_warning_where_it_is_seen() {
         // A run that works says nothing to cron.
         run().args(nodes).args(["true"]).check();
         let out = run().args(nodes).args(["-v", "true"]).output();
-        assert!(out.stderr.starts_with(&format!("redlock: {what}")), "{out}");
+        assert!(out.stderr.starts_with(&format!("redlock: warning: {what}")), "{out}");
         for command in [&["run", "-k", "k"][..], &["status", "k"]] {
             let words = [&[env!("CARGO_BIN_EXE_redlock")], command, nodes].concat();
             let words = if command[0] == "run" { [&words[..], &["true"]].concat() } else { words };

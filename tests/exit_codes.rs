@@ -11,7 +11,7 @@ use crate::harness::{
     Redlock, eventually,
     fixture::child,
     fleet, scratch, script,
-    servers::{Fleet, InspectAll},
+    servers::{Fleet, Inspect, InspectAll},
 };
 
 /// One node is enough where the nodes do not matter.
@@ -195,7 +195,6 @@ fn every_relayed_signal_arrives_exactly_once() {
 
 #[test]
 fn signal_while_waiting_ends_the_waiting_and_takes_every_vote_back() {
-    use crate::harness::servers::Inspect;
     let fleet = fleet(3);
     for server in &fleet.servers()[..2] {
         server.set("k", "foreign");
@@ -212,4 +211,69 @@ fn signal_while_waiting_ends_the_waiting_and_takes_every_vote_back() {
         assert!(outcome.end == expected && outcome.stdout.is_empty(), "{outcome}");
         eventually("only the foreign values are left", || fleet.holding("k") == [0, 1]);
     }
+}
+
+/// One run for each row of the table; a row that is added needs one more.
+#[test]
+fn every_code_of_the_table_is_produced_by_something_that_can_happen() {
+    let fleet = fleet(1);
+    let locked = |user: &str| {
+        let words = ["ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-eval"];
+        fleet.servers()[0].client().command(&words);
+        fleet.nodes().replace("redis://", &format!("redis://{user}:pw@"))
+    };
+    let other = "00000000-0000-4000-8000-000000000001";
+    let on = |words: &[&str]| Redlock::new(words).nodes(fleet.nodes());
+    let stubborn = "trap '' TERM; while :; do sleep 0.05; done";
+    let short = ["run", "-k", "k", "--max-runtime", "100ms", "--kill-after", "100ms"];
+    let runs = [
+        (0, on(&["run", "-k", "k", "true"])),
+        (1, on(&["doctor", "--strict"])),
+        (64, on(&["run", "--bogus"])),
+        (69, Redlock::run("redis://127.0.0.1:1").args(["-n", "true"])),
+        (75, on(&["run", "-k", "taken", "-n", "true"])),
+        (77, Redlock::run(locked("ci")).args(["-n", "true"])),
+        (78, on(&["run", "-k", "k", "--grace", "1h", "true"])),
+        (79, on(&["release", "-k", "k", "--token", other])),
+        (124, on(&short).command(["sleep", "60"])),
+        (125, on(&["acquire", "-k", "k", "-t", "1m", "--token-file", "/nonexistent/t"])),
+        (126, on(&["run", "-k", "k", "/etc/passwd"])),
+        (127, on(&["run", "-k", "k", "/no/such/program"])),
+        (137, on(&short).shell(stubborn)),
+    ];
+    fleet.set_everywhere("taken", "foreign");
+    let produced: Vec<u8> = runs.iter().map(|(code, _)| *code).collect();
+    let table: Vec<u8> = redlock::exit::TABLE.iter().map(|row| row.code.number()).collect();
+    assert_eq!(produced, table);
+    for (code, run) in runs {
+        let outcome = run.output();
+        let expected = crate::harness::builder::End::Exit(code.into());
+        assert_eq!(outcome.end, expected, "{outcome}");
+        let last = outcome.stderr.lines().next_back().unwrap_or_default();
+        let said = last.starts_with(&format!("redlock: exit {code}: "));
+        assert_eq!(said, code != 0, "{outcome}");
+    }
+}
+
+/// gearcmd#54: whoever signals the whole group means the command, and means it once.
+#[test]
+fn signal_to_our_group_reaches_the_command_once() {
+    const ROUNDS: usize = 10;
+    let fleet = fleet(1);
+    let program = child();
+    let words: [&OsStr; 3] = [program.as_os_str(), OsStr::new("signals"), OsStr::new("USR1")];
+    let mut running = run(&fleet).under(["env", "--default-signal"]).command(words).start();
+    running.wait_stdout("ready\n");
+    for round in 1..=ROUNDS {
+        // We lead a group of our own, and the command another one.
+        rustix::process::kill_process_group(running.pid(), Signal::TERM).unwrap();
+        eventually("the signal", || running.stdout().matches("got TERM").count() >= round);
+        // Whatever would come twice comes before what is sent now.
+        running.signal(Signal::USR2);
+        eventually("the next one", || running.stdout().matches("got USR2").count() == round);
+    }
+    running.signal(Signal::USR1);
+    let outcome = running.output();
+    assert_eq!(outcome.stdout.matches("got TERM").count(), ROUNDS, "{outcome}");
+    assert_eq!(outcome.end, crate::harness::builder::End::Exit(0), "{outcome}");
 }

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use redlock::commands::sandbox::{launcher::Launcher, servers::Server};
+
 use crate::{
     harness::{
         Redlock, alive, eventually, fleet,
@@ -213,4 +215,93 @@ fn run_with_nodes_at_fault_leaves_no_process() {
     let outcome = run.output();
     let child = rustix::process::Pid::from_raw(outcome.stdout.trim().parse().unwrap());
     assert!(!alive(pid) && !alive(child.unwrap()), "{outcome}");
+}
+
+/// Every answer comes in time for its node-timeout, but a quorum of them, one after the other, leaves
+/// less than what the end of a command takes.
+#[test]
+fn nodes_too_slow_for_the_ttl_give_no_lock_and_keep_no_key() {
+    let patients = Patients::new();
+    for proxy in &patients.proxies {
+        proxy.set(Mode::Delay(140 * MS));
+    }
+    Redlock::run(patients.nodes())
+        .args(["-n", "--ttl", "1s", "--node-timeout", "385ms", "--strategy", "sequential"])
+        .command(["echo", "ran"])
+        .fails(69, "the nodes answer too slowly to hold 'k' with this ttl*")
+        .check();
+    // Taken back, not run out.
+    let undone = |server: &&Server| server.client().calls("del") > 0;
+    eventually("the undo on a quorum", || {
+        patients.fleet.servers().iter().filter(undone).count() > 2
+    });
+    eventually("no key is left", || patients.fleet.all_keys().is_empty());
+}
+
+/// node-redlock#32, bullmq#3351: others set the key and fail at the release.
+#[test]
+fn user_who_could_not_release_acquires_nothing() {
+    let fleet = fleet(3);
+    let nodes = fleet.nodes().replace("redis://", "redis://ci:pw@");
+    let run = || Redlock::run(&nodes).args(["-n"]).command(["echo", "ran"]);
+    let run_fenced = || Redlock::run(&nodes).args(["-n", "--fence"]).command(["echo", "ran"]);
+    let rights = |fleet: &Fleet, nodes: usize, rule: &str| {
+        for server in &fleet.servers()[..nodes] {
+            let words = ["ACL", "SETUSER", "ci", "on", ">pw", "~*", "&*", "+@all", rule];
+            server.client().command(&words);
+        }
+    };
+    for rule in ["-eval", "-@scripting", "-del", "-pexpire"] {
+        rights(&fleet, 3, rule);
+        let outcome = run().output();
+        assert_eq!(outcome.end, crate::harness::builder::End::Exit(77), "{outcome}");
+        assert!(outcome.stderr.contains("NOPERM"), "{outcome}");
+        assert!(outcome.stderr.lines().count() == 1 && outcome.stdout.is_empty(), "{outcome}");
+        assert!(fleet.all_keys().is_empty(), "{rule}");
+        rights(&fleet, 3, "+@all");
+    }
+    // What is found out late, by a counter that is set and cannot get its end, is taken back.
+    rights(&fleet, 3, "-pexpireat");
+    run_fenced().fails(77, "*The user executing the script can't run*").check();
+    eventually("the lock is taken back", || fleet.holding("k").is_empty());
+    // On a minority it is a node that refuses, no more.
+    rights(&fleet, 3, "+@all");
+    rights(&fleet, 1, "-eval");
+    run().stdout("ran\n").check();
+    // Renamed, it is unknown to the server.
+    let launcher = Launcher::new().unwrap();
+    let server = Server::start(&launcher, ["--rename-command", "EVAL", ""]).unwrap();
+    let run = Redlock::run(server.url()).args(["-n"]).command(["echo", "ran"]);
+    run.fails(69, "*unknown command*").check();
+    assert!(server.keys().is_empty());
+}
+
+/// madelson/DistributedLock#254: keys are passed as keys, so rights on keys are enough.
+#[test]
+fn user_of_one_prefix_locks_under_it_and_nowhere_else() {
+    let fleet = fleet(3);
+    for server in fleet.servers() {
+        let words =
+            ["ACL", "SETUSER", "ci", "on", ">pw", "~p:*", "resetchannels", "&p:redlock:*", "+@all"];
+        server.client().command(&words);
+    }
+    let nodes = fleet.nodes().replace("redis://", "redis://ci:pw@");
+    let run = || Redlock::run(&nodes).args(["-n", "--fence"]).command(["echo", "ran"]);
+    run().env("REDLOCK_PREFIX", "p:").stdout("ran\n").check();
+    run().fails(77, "*NOPERM*").check();
+    eventually("no lock is left", || {
+        fleet.holding("p:k").is_empty() && fleet.holding("k").is_empty()
+    });
+}
+
+/// redlock-rb#129: the error of a minority is no error of the run.
+#[test]
+fn node_that_refuses_costs_a_run_that_works_nothing() {
+    let fleet = fleet(3);
+    fleet.servers()[1].client().command(&["CONFIG", "SET", "requirepass", "unknown"]);
+    let run = || Redlock::run(fleet.nodes()).args(["-n"]).shell("exit 6").exits(6);
+    run().check();
+    run().args([] as [&str; 0]).check();
+    let told = Redlock::run(fleet.nodes()).args(["-n", "-vv", "true"]).output();
+    assert!(told.stderr.contains("NOAUTH"), "{told}");
 }

@@ -378,3 +378,45 @@ fn rights_that_are_missing_are_named_as_that() {
         assert!(!out.stdout.contains("secret") && out.stderr.is_empty(), "{out:?}");
     }
 }
+
+/// kubernetes#23731: who holds the lock is what the nodes say, not what a holder believes.
+#[test]
+fn holder_that_lost_the_lock_is_not_named_but_the_one_that_has_it() {
+    let fleet = fleet(3);
+    let run = |label: &str| {
+        let run = Redlock::run(fleet.nodes()).args(["-t", "2s", "--label", label]);
+        let mut run =
+            run.args(["--on-lost", "continue"]).shell("echo started; exec sleep 60").start();
+        run.wait_stdout("started");
+        run
+    };
+    let mut first = run("first");
+    for server in fleet.servers() {
+        server.client().del("k");
+    }
+    first.wait_stderr("runs on without a lock");
+    let second = run("second");
+    assert!(first.ended().is_none());
+    eventually("the lock is everywhere", || fleet.holding("k").len() == 3);
+    let report = json(&fleet, &["k"]);
+    let holder = &lock(&report)["holder"];
+    assert_eq!(holder["label"], "second");
+    assert_eq!(holder["pid"], second.pid().as_raw_nonzero().get());
+}
+
+/// lockable-resources-plugin#614: nobody has to take a dead waiter out of a list.
+#[test]
+fn waiter_that_is_killed_is_not_counted_any_more() {
+    let fleet = fleet(3);
+    set(&fleet, &[0, 1, 2], "k", EVERY, 60_000);
+    let waiter = || Redlock::run(fleet.nodes()).args(["-q", "true"]).start();
+    let (one, two) = (waiter(), waiter());
+    let waiters = |count: u64| {
+        eventually("so many wait", || lock(&json(&fleet, &["k"]))["waiters"] == count);
+    };
+    waiters(2);
+    one.signal(Signal::KILL);
+    waiters(1);
+    two.signal(Signal::TERM);
+    waiters(0);
+}

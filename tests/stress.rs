@@ -64,6 +64,34 @@ fn two_thousand_runs_signalled_at_a_random_moment_leave_nothing_and_hit_nobody_e
     }
 }
 
+/// bubblewrap#730: whoever is killed between the fork and what ties the child to it leaves a child
+/// that nobody ends.
+#[test]
+fn runs_killed_at_a_random_moment_leave_no_process() {
+    const KILLED: u64 = 300;
+    let fleet = fleet(1);
+    let mark = uuid::Uuid::new_v4().to_string();
+    let mut started = 0;
+    for number in 0..KILLED {
+        let mut random = Random(number);
+        let guardian: &[&str] = if number % 2 == 0 { &[] } else { &["--no-guardian"] };
+        let key = format!("k{number}");
+        let run = Redlock::new(["run", "-q", "-n", "-k", &key])
+            .nodes(fleet.nodes())
+            .env("REDLOCK_TEST_MARK", &mark)
+            .args(guardian)
+            .shell("echo started; exec sleep 60")
+            .start();
+        // The moment is what is random here; nothing is waited for.
+        thread::sleep(Duration::from_micros(random.below(0..SPREAD_US)));
+        run.signal(Signal::KILL);
+        started += u64::from(run.output().stdout == "started\n");
+    }
+    // Both have to occur, else the moments are badly chosen and nothing was tested.
+    assert!(started > 0 && started < KILLED, "{started}");
+    eventually("no process is left", || processes_with(&mark).is_empty());
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     /// Runs whose command succeeded.

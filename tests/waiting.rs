@@ -285,3 +285,92 @@ fn user_without_the_channel_waits_by_looking() {
     }
     run.check();
 }
+
+/// consul#5437: an outage while waiting is waited through, and said once at either end.
+#[test]
+fn waiter_outlives_an_outage_of_the_majority() {
+    let fleet = fleet(3);
+    fleet.set_everywhere("k", "foreign");
+    let mut run = Redlock::run(fleet.nodes()).args(["-w", "18s", "echo", "ran"]).start();
+    wait_listeners(&fleet, 1);
+    for server in &fleet.servers()[..2] {
+        server.stop().unwrap();
+    }
+    run.wait_stderr("no quorum for 'k'");
+    for server in &fleet.servers()[..2] {
+        server.cont().unwrap();
+    }
+    run.wait_stderr("a quorum of nodes answers again");
+    for server in fleet.servers() {
+        server.client().del("k");
+        server.client().command(&["PUBLISH", "redlock:released:k", ""]);
+    }
+    run.wait_stdout("ran\n");
+    let outcome = run.output();
+    assert_eq!(outcome.end, End::Exit(0), "{outcome}");
+    for text in ["no quorum for 'k'", "answers again"] {
+        assert_eq!(outcome.stderr.matches(text).count(), 1, "{outcome}");
+    }
+}
+
+#[test]
+fn outage_that_lasts_ends_a_wait_without_limit() {
+    let fleet = fleet(3);
+    fleet.set_everywhere("k", "foreign");
+    let mut run = Redlock::run(fleet.nodes()).args(["--quorum-wait", "1s", "echo", "ran"]).start();
+    run.wait_stderr("waiting for 'k'");
+    for server in &fleet.servers()[..2] {
+        server.stop().unwrap();
+    }
+    let outcome = run.output();
+    assert_eq!(outcome.end, End::Exit(69), "{outcome}");
+    assert!(outcome.stdout.is_empty(), "{outcome}");
+}
+
+/// node-redlock#166: what was waited for longer than its ttl is not over when it begins.
+#[test]
+fn lock_that_was_waited_for_longer_than_its_ttl_is_extended_as_any_other() {
+    let fleet = fleet(3);
+    for server in fleet.servers() {
+        server.client().set_px("k", "foreign", 2500);
+    }
+    Redlock::run(fleet.nodes())
+        .args(["-q", "-t", "1s", "-w", "15s"])
+        .shell("sleep 2.5; echo ran")
+        .stdout("ran\n")
+        .check();
+    eventually("the lock is given back", || fleet.all_keys().is_empty());
+}
+
+/// The memory that a process uses, in KiB.
+fn memory(pid: rustix::process::Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+    let status = status.unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// node-redlock#312: what is kept of every try fills the memory in the end.
+#[test]
+fn memory_does_not_grow_with_the_number_of_looks() {
+    let fleet = fleet(1);
+    fleet.set_everywhere("k", &format!("foreign {}", "x".repeat(1000)));
+    let run = waiter(&fleet).start();
+    wait_listeners(&fleet, 1);
+    let mut client = fleet.servers()[0].client();
+    // Each message makes it look; so do those that come while it does.
+    let mut looks = |count: u64| {
+        let goal = client.calls("eval") + count;
+        while client.calls("eval") < goal {
+            let text = format!("{} 1", uuid::Uuid::new_v4());
+            client.command(&["PUBLISH", "redlock:released:k", &text]);
+        }
+    };
+    looks(300);
+    let before = memory(run.pid());
+    looks(1500);
+    let after = memory(run.pid());
+    assert!(after <= before + 300, "{before} KiB, then {after} KiB");
+    run.signal(Signal::TERM);
+    assert_eq!(run.output().end, End::Signal(15));
+}

@@ -13,17 +13,17 @@ pub struct NodeArgs {
     /// The Redis masters, comma separated; repeatable [env: REDLOCK_NODES].
     ///
     /// Forms: host, host:port, redis://[user[:password]@]host[:port][/db],
-    /// unix:///path/to.sock[?db=N]; IPv6 addresses in brackets. An odd number, 1 to 15; every host
-    /// must use the same list. Its order means nothing.
+    /// rediss://... (TLS), unix:///path/to.sock[?db=N]; IPv6 addresses in brackets. An odd number,
+    /// 1 to 15; every host must use the same list. Its order means nothing.
     #[arg(long, value_name = "URL[,URL...]", env = "REDLOCK_NODES", hide_env = true)]
     pub nodes: Vec<OsString>,
     /// Read this file instead of the usual ones [env: REDLOCK_CONFIG].
     ///
     /// Without it the first that exists of $XDG_CONFIG_HOME/redlock/config.toml (or
     /// ~/.config/redlock/config.toml) and /etc/redlock/config.toml is read; they are not merged.
-    /// TOML with the keys nodes (a list), username, password-file, prefix, connect-timeout,
-    /// node-timeout, max-ttl (the longest ttl that is accepted, 24h unless it says otherwise),
-    /// restart-guard, allow-even-nodes. Options come first, then the environment, then the file.
+    /// TOML with the keys nodes (a list), username, password-file, tls-ca, tls-cert, tls-key,
+    /// tls-server-name, prefix, connect-timeout, node-timeout, max-ttl (the longest ttl that is
+    /// accepted, 24h unless it says otherwise), restart-guard, allow-even-nodes. Options come first, then the environment, then the file.
     /// /dev/null is an empty file.
     #[arg(long, value_name = "FILE", env = "REDLOCK_CONFIG", hide_env = true)]
     pub config: Option<PathBuf>,
@@ -39,6 +39,33 @@ pub struct NodeArgs {
     /// argv can be read by everybody on this machine.
     #[arg(long, value_name = "FILE|fd:N", env = "REDLOCK_PASSWORD_FILE", hide_env = true)]
     pub password_file: Option<OsString>,
+    /// Trust these CAs for rediss:// nodes, instead of the system's (PEM) [env: REDLOCK_TLS_CA].
+    ///
+    /// The system's are found as OpenSSL finds them; SSL_CERT_FILE and SSL_CERT_DIR name others.
+    /// A node whose certificate is wrong is as one that is down: it does not vote, the message says
+    /// why, and too many of them are exit 69.
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_CA", hide_env = true)]
+    pub tls_ca: Option<PathBuf>,
+    /// Our own certificate, for nodes that ask for one (PEM, with --tls-key)
+    /// [env: REDLOCK_TLS_CERT].
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_CERT", hide_env = true)]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert (PEM, unencrypted) [env: REDLOCK_TLS_KEY].
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_KEY", hide_env = true)]
+    pub tls_key: Option<PathBuf>,
+    /// The name that the nodes' certificates carry, where it is not the one in the list
+    /// [env: REDLOCK_TLS_SERVER_NAME].
+    ///
+    /// For nodes that are listed by address, or by a short name. It holds for every rediss:// node.
+    #[arg(long, value_name = "NAME", env = "REDLOCK_TLS_SERVER_NAME", hide_env = true)]
+    pub tls_server_name: Option<String>,
+    /// Do not check the nodes' certificates at all; said on standard error at every use.
+    ///
+    /// For finding out what is wrong, on a network that you trust: whoever stands between here and
+    /// the nodes can read the password and answer in their place. The warning is written even
+    /// where a run that works says nothing (cron), and no variable switches this on.
+    #[arg(long)]
+    pub tls_insecure: bool,
     /// Put this before every key [env: REDLOCK_PREFIX].
     ///
     /// Without it the Redis key is the given key, so that the lock is shared with other Redlock
@@ -77,6 +104,14 @@ pub struct Origins {
     pub config: Origin,
     /// `--password-file`.
     pub password_file: Origin,
+    /// `--tls-ca`.
+    pub tls_ca: Origin,
+    /// `--tls-cert`.
+    pub tls_cert: Origin,
+    /// `--tls-key`.
+    pub tls_key: Origin,
+    /// `--tls-server-name`.
+    pub tls_server_name: Origin,
 }
 
 /// Where an option came from.
@@ -95,7 +130,15 @@ impl Origins {
             Some(ValueSource::EnvVariable) => Origin::Environment,
             _ => Origin::Typed,
         };
-        Self { nodes: of("nodes"), config: of("config"), password_file: of("password_file") }
+        Self {
+            nodes: of("nodes"),
+            config: of("config"),
+            password_file: of("password_file"),
+            tls_ca: of("tls_ca"),
+            tls_cert: of("tls_cert"),
+            tls_key: of("tls_key"),
+            tls_server_name: of("tls_server_name"),
+        }
     }
 }
 

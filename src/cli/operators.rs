@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::NodeArgs;
 use crate::duration;
@@ -43,6 +43,9 @@ pub struct StatusArgs {
     /// List all strings with an expiry, not only redlock's: locks of other clients.
     #[arg(long)]
     pub all: bool,
+    /// When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    pub color: ColorArg,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub nodes: NodeArgs,
@@ -66,9 +69,22 @@ pub struct DoctorArgs {
     /// For rolling restarts: restart one node, wait, restart the next.
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     pub wait: Option<Duration>,
+    /// When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    pub color: ColorArg,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub nodes: NodeArgs,
+}
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the option's help says what each does")]
+pub enum ColorArg {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// The options of `redlock sandbox`.

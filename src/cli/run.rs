@@ -29,7 +29,7 @@ pub struct RunArgs {
     /// Checks that the token holds the lock on a quorum of nodes (else 79), extends it while the
     /// command runs, ends the command when it is lost, and leaves a full ttl behind instead of
     /// releasing it.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence", "slots"])]
     pub token: Option<String>,
     /// Run the command under the lock of a run around this one.
     ///
@@ -40,9 +40,12 @@ pub struct RunArgs {
     ///
     /// Without this option a run that asks for a lock of a run around it is refused at once (78),
     /// since it would wait for itself.
-    #[arg(long, conflicts_with_all = ["token", "no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence"])]
+    #[arg(long, conflicts_with_all = ["token", "no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence", "slots"])]
     pub reentrant: bool,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
+    ///
+    /// redlock stays its parent: somebody has to extend the lock, so the command cannot take
+    /// redlock's place as it does with flock -F or env.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     #[command(flatten)]
@@ -62,6 +65,13 @@ pub struct RunArgs {
     /// then others find it "finished, held until HH:MM:SSZ".
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     pub min_hold: Option<Duration>,
+    /// A semaphore: run while fewer than N others do, 1 to 64.
+    ///
+    /// The lock is one of K, K#2 ... K#N, any one that is free, chosen at random; REDLOCK_SLOT says
+    /// which (1 to N), and REDLOCK_KEY is that lock's name. It is busy when every one of them is
+    /// held. Give the same N everywhere: whoever gives a smaller one uses fewer of the same slots.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub slots: Option<u8>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub child: ChildArgs,

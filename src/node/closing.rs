@@ -10,10 +10,7 @@ use rustix::{
     time::Timespec,
 };
 
-use super::{
-    connection::{Remains, Voice},
-    socket,
-};
+use super::{connection::Remains, pipeline::Voice};
 use crate::clock::{BootClock, Clock as _, Tick};
 
 /// How long a connection lingers while the thread lives anyway.
@@ -44,8 +41,8 @@ impl Closing {
     pub fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.list.iter().map(|(remains, _)| {
             let flags =
-                if remains.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-            (remains.socket.as_fd(), flags)
+                if remains.is_written() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+            (remains.stream.as_fd(), flags)
         })
     }
 
@@ -78,8 +75,7 @@ impl Closing {
             let flags: Vec<_> = fds.iter().map(PollFd::revents).collect();
             let now = BootClock.now();
             self.turn(flags.into_iter(), buffer, now);
-            self.list
-                .retain(|(remains, _)| !remains.out.is_empty() || remains.voice == Voice::Heard);
+            self.list.retain(|(remains, _)| !remains.is_written() || remains.voice == Voice::Heard);
             patience = until.since(now);
             if patience.is_zero() {
                 return;
@@ -90,17 +86,17 @@ impl Closing {
 
 /// Writes and reads; says whether anything is left to do.
 fn goes_on(remains: &mut Remains, buffer: &mut [u8]) -> bool {
-    if !remains.out.is_empty() {
-        if remains.out.write(&remains.socket).is_err() {
+    if !remains.is_written() {
+        if remains.out.write(&mut remains.stream).is_err() {
             return false;
         }
-        if remains.out.is_empty() {
-            socket::finish(&remains.socket);
+        if remains.is_written() {
+            remains.stream.finish();
         }
     }
-    match socket::read(&remains.socket, buffer) {
+    match remains.stream.read(buffer) {
         Ok(None) => true,
-        Ok(Some(0)) | Err(_) => false,
+        Err(_) => false,
         Ok(Some(_)) => {
             remains.voice = Voice::Heard;
             true

@@ -1,5 +1,5 @@
-//! One connection to one node: a name or an address, then a socket, then an ordered pipeline of
-//! requests and answers, then an end. Time-outs are none of its business: whoever opened it closes
+//! One connection to one node: a name or an address, then a socket, then TLS where it is wanted,
+//! then an ordered pipeline of requests and answers, then an end. Time-outs are none of its business: whoever opened it closes
 //! it when it has waited long enough.
 
 use std::{
@@ -9,18 +9,18 @@ use std::{
     path::Path,
 };
 
-use redis::{PushKind, ServerError, Value};
 use rustix::{event::PollFlags, io::Errno};
 
 use super::{
-    codec::{Decoder, Garbage},
     endpoint::Endpoint,
-    introduction,
-    preamble::{self, Dialect, Step},
+    pipeline::{Pipeline, Voice},
+    preamble::{self, Dialect},
     socket::{self, Progress},
-    wire::{self, Wire},
+    stream::{Outgoing, Stream},
+    tls::{Peer, Session, Shaken},
+    wire::Wire,
 };
-use crate::protocol::{ConnId, LinkEvent, Refusal, RefusalKind, Reply, Request, Trouble};
+use crate::protocol::{ConnId, LinkEvent, Request, Trouble};
 
 /// What connections have to tell, in order.
 pub type Events = VecDeque<(ConnId, LinkEvent)>;
@@ -29,6 +29,8 @@ pub type Events = VecDeque<(ConnId, LinkEvent)>;
 pub struct Connection {
     id: ConnId,
     stage: Stage,
+    /// With whom TLS is to be spoken.
+    peer: Option<Peer>,
     out: Outgoing,
     /// What waits for the node to tell its dialect, behind a subscription that would end all other
     /// talk in the older one.
@@ -45,30 +47,31 @@ enum Stage {
         address: SocketAddr,
         rest: std::vec::IntoIter<SocketAddr>,
     },
-    Ready {
-        socket: OwnedFd,
+    /// Connected, and TLS is being agreed on.
+    Securing {
+        session: Box<Session>,
+        address: SocketAddr,
     },
+    Ready(Stream),
     Ended,
 }
 
 /// What is left of a connection that was closed: bytes that must still go out, and answers that
 /// nobody wants. A reset would destroy what is on its way, so it is read to its end.
 pub struct Remains {
-    /// The socket.
-    pub socket: OwnedFd,
+    /// The stream.
+    pub stream: Stream,
     /// What is still to be written.
     pub out: Outgoing,
     /// Whether the node ever said anything on this connection.
     pub voice: Voice,
 }
 
-/// Whether a node was heard on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
-    /// Not once.
-    Silent,
-    /// At least one answer came.
-    Heard,
+impl Remains {
+    /// Whether everything is with the kernel.
+    pub fn is_written(&self) -> bool {
+        self.out.is_empty() && self.stream.is_flushed()
+    }
 }
 
 impl Connection {
@@ -79,17 +82,10 @@ impl Connection {
         Self {
             id,
             stage: Stage::Resolving,
+            peer: endpoint.peer().cloned(),
             out,
             held: Vec::new(),
-            pipeline: Pipeline {
-                expected: steps.into_iter().map(Expected::Preamble).collect(),
-                dialect: Dialect::Unknown,
-                refusal: None,
-                server: String::new(),
-                voice: Voice::Silent,
-                secret: endpoint.credentials().map(|c| c.password.clone()),
-                decoder: Decoder::new(),
-            },
+            pipeline: Pipeline::new(steps, endpoint.credentials()),
         }
     }
 
@@ -110,13 +106,13 @@ impl Connection {
 
     /// Whether everything was sent and answered, so that nothing is on its way.
     pub fn is_answered(&self) -> bool {
-        self.out.is_empty() && self.pipeline.expected.is_empty()
+        self.out.is_empty() && self.pipeline.is_empty()
     }
 
     /// The address that is being tried, while it is not known to work.
     pub const fn tries(&self) -> Option<SocketAddr> {
         match self.stage {
-            Stage::Connecting { address, .. } => Some(address),
+            Stage::Connecting { address, .. } | Stage::Securing { address, .. } => Some(address),
             _ => None,
         }
     }
@@ -128,7 +124,7 @@ impl Connection {
         }
         self.pipeline.expect(request, wire);
         let subscribes = matches!(request, Request::Subscribe | Request::Attend);
-        match self.pipeline.dialect {
+        match self.pipeline.dialect() {
             Dialect::Unknown if subscribes || !self.held.is_empty() => {
                 self.held.push(request.clone());
             }
@@ -141,7 +137,7 @@ impl Connection {
     fn let_go(&mut self, wire: &Wire) {
         for request in self.held.drain(..) {
             let subscribes = matches!(request, Request::Subscribe | Request::Attend);
-            if !subscribes || self.pipeline.dialect == Dialect::Resp3 {
+            if !subscribes || self.pipeline.dialect() == Dialect::Resp3 {
                 wire.pack(&request, &mut self.out.bytes);
             }
         }
@@ -158,7 +154,7 @@ impl Connection {
     /// Connects to a socket in the file system.
     pub fn connect_unix(&mut self, path: &Path, events: &mut Events) {
         match socket::unix(path) {
-            Ok(socket) => self.ready(socket, events),
+            Ok(socket) => self.ready(Stream::Plain(socket), events),
             // Not "would block": the server's queue is full and nobody will tell when it is not.
             Err(Errno::AGAIN) => {
                 let words = "the server does not accept connections".to_owned();
@@ -176,7 +172,9 @@ impl Connection {
     ) {
         for address in rest.by_ref() {
             match socket::tcp(address) {
-                Ok((socket, Progress::Connected)) => return self.ready(socket, events),
+                Ok((socket, Progress::Connected)) => {
+                    return self.connected(socket, address, events);
+                }
                 Ok((socket, Progress::UnderWay)) => {
                     self.stage = Stage::Connecting { socket, address, rest };
                     return;
@@ -189,8 +187,34 @@ impl Connection {
         self.end(Trouble::Unreachable(words), events);
     }
 
-    fn ready(&mut self, socket: OwnedFd, events: &mut Events) {
-        self.stage = Stage::Ready { socket };
+    /// The network is there: TLS begins where it is wanted.
+    fn connected(&mut self, socket: OwnedFd, address: SocketAddr, events: &mut Events) {
+        let Some(peer) = &self.peer else {
+            return self.ready(Stream::Plain(socket), events);
+        };
+        match Session::new(socket, peer) {
+            Ok(session) => {
+                self.stage = Stage::Securing { session: Box::new(session), address };
+                events.push_back((self.id, LinkEvent::Securing));
+            }
+            Err(trouble) => self.end(Trouble::Tls(trouble), events),
+        }
+    }
+
+    fn shake(&mut self, mut session: Box<Session>, address: SocketAddr, events: &mut Events) {
+        match session.shake() {
+            Ok(Shaken::UnderWay) => self.stage = Stage::Securing { session, address },
+            Ok(Shaken::Done) => {
+                let ends = session.certificate_ends();
+                events.push_back((self.id, LinkEvent::Secured { ends }));
+                self.ready(Stream::Tls(session), events);
+            }
+            Err(trouble) => self.end(Trouble::Tls(trouble), events),
+        }
+    }
+
+    fn ready(&mut self, stream: Stream, events: &mut Events) {
+        self.stage = Stage::Ready(stream);
         events.push_back((self.id, LinkEvent::Ready));
     }
 
@@ -201,10 +225,17 @@ impl Connection {
 
     /// What poll(2) is to watch for.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let both = PollFlags::IN | PollFlags::OUT;
         match &self.stage {
             Stage::Connecting { socket, .. } => Some((socket.as_fd(), PollFlags::OUT)),
-            Stage::Ready { socket } if self.out.is_empty() => Some((socket.as_fd(), PollFlags::IN)),
-            Stage::Ready { socket } => Some((socket.as_fd(), PollFlags::IN | PollFlags::OUT)),
+            Stage::Securing { session, .. } => {
+                let flags = if session.is_flushed() { PollFlags::IN } else { both };
+                Some((session.as_fd(), flags))
+            }
+            Stage::Ready(stream) => {
+                let idle = self.out.is_empty() && stream.is_flushed();
+                Some((stream.as_fd(), if idle { PollFlags::IN } else { both }))
+            }
             Stage::Resolving | Stage::Ended => None,
         }
     }
@@ -212,22 +243,23 @@ impl Connection {
     /// The socket has something to say. `buffer` is for the time of the call only.
     pub fn turn(&mut self, flags: PollFlags, wire: &Wire, buffer: &mut [u8], events: &mut Events) {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Connecting { socket, rest, .. } => {
+            Stage::Connecting { socket, address, rest } => {
                 // Without an error flag the system's question for one can be saved.
                 let failed = flags.intersects(PollFlags::ERR | PollFlags::HUP);
                 match if failed { socket::outcome(&socket) } else { Ok(()) } {
-                    Ok(()) => self.ready(socket, events),
+                    Ok(()) => self.connected(socket, address, events),
                     Err(error) => self.try_next(rest, Some(error), events),
                 }
             }
-            Stage::Ready { socket } => {
+            Stage::Securing { session, address } => self.shake(session, address, events),
+            Stage::Ready(mut stream) => {
                 // Writing is tried at the end of each turn of the loop anyway.
                 if flags.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
-                    && let Err(trouble) = self.read(&socket, wire, buffer, events)
+                    && let Err(trouble) = self.read(&mut stream, wire, buffer, events)
                 {
                     self.end(trouble, events);
                 } else {
-                    self.stage = Stage::Ready { socket };
+                    self.stage = Stage::Ready(stream);
                 }
             }
             stage @ (Stage::Resolving | Stage::Ended) => self.stage = stage,
@@ -237,46 +269,59 @@ impl Connection {
     /// Reads once and says whether anything was there; what is left makes poll(2) return again.
     fn read(
         &mut self,
-        socket: &OwnedFd,
+        stream: &mut Stream,
         wire: &Wire,
         buffer: &mut [u8],
         events: &mut Events,
     ) -> Result<Option<()>, Trouble> {
-        match socket::read(socket, buffer) {
-            Ok(None) => Ok(None),
-            Ok(Some(0)) | Err(_) => Err(Trouble::Cut),
-            Ok(Some(count)) => {
-                self.pipeline.feed(&buffer[..count], wire, |event| {
-                    events.push_back((self.id, event));
-                })?;
-                Ok(Some(()))
+        let mut heard = None;
+        while let Some(count) = stream.read(buffer)? {
+            self.pipeline.feed(&buffer[..count], wire, |event| {
+                events.push_back((self.id, event));
+            })?;
+            heard = Some(());
+            if !stream.is_ahead() {
+                break;
             }
         }
+        Ok(heard)
     }
 
     /// Writes what is queued, as far as it goes.
     pub fn flush(&mut self, wire: &Wire, buffer: &mut [u8], events: &mut Events) {
-        if self.pipeline.dialect != Dialect::Unknown {
+        if self.pipeline.dialect() != Dialect::Unknown {
             self.let_go(wire);
         }
-        let Pipeline { expected, dialect, .. } = &mut self.pipeline;
-        answer_the_unwritten(expected, *dialect, &mut |event| events.push_back((self.id, event)));
-        let Stage::Ready { socket } = &self.stage else {
-            return;
+        self.pipeline.answer_the_unwritten(|event| events.push_back((self.id, event)));
+        let written = match &mut self.stage {
+            Stage::Securing { session, .. } => session.flush(),
+            Stage::Ready(stream) => self.out.write(stream),
+            Stage::Resolving | Stage::Connecting { .. } | Stage::Ended => Ok(()),
         };
-        if self.out.write(socket).is_ok() {
+        if written.is_ok() {
             return;
         }
         // What the node said before it hung up is still worth hearing: it may say why.
-        if let Stage::Ready { socket } = std::mem::replace(&mut self.stage, Stage::Ended) {
-            let trouble = loop {
-                match self.read(&socket, wire, buffer, events) {
-                    Ok(Some(())) => {}
-                    Ok(None) => break Trouble::Cut,
-                    Err(trouble) => break trouble,
-                }
-            };
-            self.end(trouble, events);
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Securing { session, address } => self.shake(session, address, events),
+            Stage::Ready(mut stream) => {
+                let trouble = loop {
+                    match self.read(&mut stream, wire, buffer, events) {
+                        Ok(Some(())) => {}
+                        Ok(None) => break Trouble::Cut,
+                        Err(trouble) => break trouble,
+                    }
+                };
+                self.end(trouble, events);
+            }
+            stage => self.stage = stage,
+        }
+    }
+
+    /// The last word on a connection with nothing on its way.
+    pub fn part(&mut self) {
+        if let Stage::Ready(stream) = &mut self.stage {
+            stream.part();
         }
     }
 
@@ -285,252 +330,17 @@ impl Connection {
     pub fn close(mut self, wire: &Wire) -> Option<Remains> {
         // Nobody listens any more, but a release behind it must go out.
         self.let_go(wire);
-        let Stage::Ready { socket } = &self.stage else {
+        let Stage::Ready(mut stream) = std::mem::replace(&mut self.stage, Stage::Ended) else {
             return None;
         };
-        self.out.write(socket).ok()?;
+        self.out.write(&mut stream).ok()?;
         if self.is_answered() {
+            stream.part();
             return None;
         }
-        if self.out.is_empty() {
-            socket::finish(socket);
+        if self.out.is_empty() && stream.is_flushed() {
+            stream.finish();
         }
-        let Self { stage, out, pipeline, .. } = self;
-        match stage {
-            Stage::Ready { socket } => Some(Remains { socket, out, voice: pipeline.voice }),
-            _ => None,
-        }
-    }
-}
-
-/// Bytes on their way out.
-#[derive(Default)]
-pub struct Outgoing {
-    bytes: Vec<u8>,
-    sent: usize,
-}
-
-impl Outgoing {
-    /// Whether everything is with the kernel.
-    pub const fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Writes as much as the kernel takes.
-    pub fn write(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
-        while self.sent < self.bytes.len() {
-            match socket::write(socket, &self.bytes[self.sent..])? {
-                Some(count) => self.sent += count,
-                None => return Ok(()),
-            }
-        }
-        self.bytes.clear();
-        self.sent = 0;
-        Ok(())
-    }
-}
-
-/// What is expected from the node, in order, and what became of it so far.
-struct Pipeline {
-    expected: VecDeque<Expected>,
-    dialect: Dialect,
-    /// Set by the preamble: every answer behind it is this.
-    refusal: Option<Refusal>,
-    /// What INFO server said.
-    server: String,
-    voice: Voice,
-    secret: Option<String>,
-    decoder: Decoder,
-}
-
-enum Expected {
-    Preamble(Step),
-    Request,
-    /// An answer of any shape.
-    Query,
-    /// So many confirmations, or one error.
-    Subscription {
-        missing: usize,
-    },
-    /// The same, and it is nobody's answer.
-    Farewell {
-        missing: usize,
-    },
-}
-
-impl From<Garbage> for Trouble {
-    fn from(_: Garbage) -> Self {
-        Self::Garbage
-    }
-}
-
-impl Pipeline {
-    fn feed(
-        &mut self,
-        bytes: &[u8],
-        wire: &Wire,
-        mut tell: impl FnMut(LinkEvent),
-    ) -> Result<(), Trouble> {
-        let Self { expected, dialect, refusal, server, voice, secret, decoder } = self;
-        let secret = secret.as_deref();
-        let mut answers = Answers { expected, dialect, refusal, server, voice, secret };
-        decoder.feed(bytes, |value| answers.take(value, wire, &mut tell))
-    }
-
-    /// What the answer to `request` will look like.
-    fn expect(&mut self, request: &Request, wire: &Wire) {
-        let missing = wire.channels();
-        if *request == Request::Attend {
-            self.expected.push_back(Expected::Farewell { missing });
-        }
-        self.expected.push_back(match request {
-            Request::Subscribe | Request::Attend => Expected::Subscription { missing },
-            Request::Query(_) => Expected::Query,
-            _ => Expected::Request,
-        });
-    }
-}
-
-/// Subscriptions that were not written, since they cannot work here, are refused when it is their
-/// turn.
-fn answer_the_unwritten(
-    expected: &mut VecDeque<Expected>,
-    dialect: Dialect,
-    tell: &mut impl FnMut(LinkEvent),
-) {
-    if dialect != Dialect::Resp2 {
-        return;
-    }
-    loop {
-        match expected.front() {
-            Some(Expected::Farewell { .. }) => {}
-            Some(Expected::Subscription { .. }) => {
-                tell(LinkEvent::Replied(Reply::Refused(Refusal {
-                    kind: RefusalKind::State,
-                    text: "no messages without RESP3".to_owned(),
-                })));
-            }
-            _ => return,
-        }
-        expected.pop_front();
-    }
-}
-
-/// The pipeline without its decoder, which is busy.
-struct Answers<'a> {
-    expected: &'a mut VecDeque<Expected>,
-    dialect: &'a mut Dialect,
-    refusal: &'a mut Option<Refusal>,
-    server: &'a mut String,
-    voice: &'a mut Voice,
-    secret: Option<&'a str>,
-}
-
-impl Answers<'_> {
-    fn take(
-        &mut self,
-        value: Value,
-        wire: &Wire,
-        tell: &mut impl FnMut(LinkEvent),
-    ) -> Result<(), Trouble> {
-        let value = match value {
-            Value::Push { kind, data } => {
-                self.push(&kind, &data, wire, tell);
-                return Ok(());
-            }
-            Value::Attribute { data, .. } => *data,
-            value => value,
-        };
-        let first = std::mem::replace(self.voice, Voice::Heard) == Voice::Silent;
-        if let Value::ServerError(error) = &value
-            && first
-            && preamble::turns_away(error)
-        {
-            self.turned_away(error, tell);
-            return Ok(());
-        }
-        answer_the_unwritten(self.expected, *self.dialect, tell);
-        match self.expected.pop_front().ok_or(Trouble::Garbage)? {
-            Expected::Preamble(step) => self.preamble(step, &value, tell),
-            Expected::Request => {
-                let reply = wire.reply(&value, self.secret).ok_or(Trouble::Garbage)?;
-                tell(LinkEvent::Replied(self.refusal.clone().map_or(reply, Reply::Refused)));
-            }
-            Expected::Subscription { .. } => {
-                let Value::ServerError(error) = &value else { return Err(Trouble::Garbage) };
-                let refusal = wire::refusal(error, self.secret);
-                tell(LinkEvent::Replied(Reply::Refused(refusal)));
-            }
-            Expected::Farewell { .. } => {
-                if !matches!(value, Value::ServerError(_)) {
-                    return Err(Trouble::Garbage);
-                }
-            }
-            Expected::Query => {
-                let reply = wire::data(value, self.secret);
-                tell(LinkEvent::Replied(self.refusal.clone().map_or(reply, Reply::Refused)));
-            }
-        }
-        Ok(())
-    }
-
-    fn preamble(&mut self, step: Step, value: &Value, tell: &mut impl FnMut(LinkEvent)) {
-        if let Value::ServerError(error) = value
-            && self.refusal.is_none()
-        {
-            *self.refusal = preamble::judge(step, error, self.secret);
-        }
-        match step {
-            Step::Hello => {
-                let refused = matches!(value, Value::ServerError(_));
-                *self.dialect = if refused { Dialect::Resp2 } else { Dialect::Resp3 };
-            }
-            Step::Server => *self.server = introduction::text(value).unwrap_or_default(),
-            Step::Replication if self.refusal.is_none() => {
-                let replication = introduction::text(value).unwrap_or_default();
-                tell(LinkEvent::Introduced(introduction::read(self.server, &replication)));
-                self.server.clear();
-            }
-            Step::Auth | Step::Select | Step::Name | Step::Replication => {}
-        }
-    }
-
-    /// Confirmations are answers, messages are nobody's.
-    fn push(
-        &mut self,
-        kind: &PushKind,
-        data: &[Value],
-        wire: &Wire,
-        tell: &mut impl FnMut(LinkEvent),
-    ) {
-        let ((PushKind::Subscribe, Some(Expected::Subscription { missing }))
-        | (PushKind::Unsubscribe, Some(Expected::Farewell { missing }))) =
-            (kind, self.expected.front_mut())
-        else {
-            if let Some(event) = wire.message(kind, data) {
-                tell(event);
-            }
-            return;
-        };
-        *missing -= 1;
-        if *missing == 0
-            && let Some(Expected::Subscription { .. }) = self.expected.pop_front()
-        {
-            tell(LinkEvent::Replied(Reply::Done));
-        }
-    }
-
-    /// The node says so instead of reading anything, and hangs up.
-    fn turned_away(&mut self, error: &ServerError, tell: &mut impl FnMut(LinkEvent)) {
-        let refusal = wire::refusal(error, self.secret);
-        for expected in self.expected.drain(..) {
-            if matches!(
-                expected,
-                Expected::Request | Expected::Query | Expected::Subscription { .. }
-            ) {
-                tell(LinkEvent::Replied(Reply::Refused(refusal.clone())));
-            }
-        }
-        *self.refusal = Some(refusal);
+        Some(Remains { stream, out: self.out, voice: self.pipeline.voice() })
     }
 }

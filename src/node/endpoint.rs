@@ -11,7 +11,10 @@ use std::{
 
 use redis::{ConnectionAddr, IntoConnectionInfo as _};
 
-use super::endpoint_error::{EndpointError, Problem, masked};
+use super::{
+    endpoint_error::{EndpointError, Problem, masked},
+    tls::{Peer, TlsClient},
+};
 
 /// A node: everything that is needed to connect to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +23,7 @@ pub struct Endpoint {
     transport: Transport,
     db: u32,
     login: Login,
+    peer: Option<Peer>,
 }
 
 /// What a node is to be authenticated with, and where that comes from.
@@ -115,8 +119,8 @@ impl Endpoint {
         if url.fragment().is_some() {
             return Err(Problem::Fragment);
         }
-        if let Some((name, _)) = url.query_pairs().next() {
-            return Err(Problem::Parameter(name.into_owned()));
+        if let Some((name, value)) = url.query_pairs().next() {
+            return Err(parameter(&name, &value));
         }
         let has_password = url.password().is_some_and(|password| !password.is_empty());
         // The redis crate would send no AUTH at all for these.
@@ -141,7 +145,7 @@ impl Endpoint {
             }
             None => Login::Shared { user, credentials: None },
         };
-        Ok(Self { address: address(host, *port)?, transport, db, login })
+        Ok(Self { address: address(host, *port)?, transport, db, login, peer: None })
     }
 
     /// Reads what stands behind `unix://`.
@@ -156,7 +160,7 @@ impl Endpoint {
         let mut db = None;
         for (name, value) in url.query_pairs() {
             if name != "db" || db.is_some() {
-                return Err(Problem::Parameter(name.into_owned()));
+                return Err(parameter(&name, &value));
             }
             db = Some(number(&value)?);
         }
@@ -175,6 +179,7 @@ impl Endpoint {
             transport: Transport::Plain,
             db: db.unwrap_or(0),
             login: Login::NOTHING,
+            peer: None,
         })
     }
 
@@ -199,6 +204,20 @@ impl Endpoint {
             Login::Own(credentials) => Some(credentials),
             Login::Shared { credentials, .. } => credentials.as_ref(),
         }
+    }
+
+    /// With whom TLS is spoken, once that is known.
+    pub const fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// The same node, reached by `client` where it wants TLS.
+    pub fn secured(mut self, client: &TlsClient) -> Result<Self, EndpointError> {
+        if self.transport == Transport::Tls {
+            let unnamed = |_| EndpointError::Unnamed { node: self.to_string() };
+            self.peer = Some(client.peer(&self.address).map_err(unnamed)?);
+        }
+        Ok(self)
     }
 
     /// Whether its text has a password in it.
@@ -236,6 +255,12 @@ impl Endpoint {
             _ => self.to_string(),
         }
     }
+}
+
+/// A parameter that means nothing here, by its name; what has no value is no name, but something
+/// that went astray.
+fn parameter(name: &str, value: &str) -> Problem {
+    Problem::Parameter(if value.is_empty() { "***" } else { name }.to_owned())
 }
 
 /// Everything but letters, digits and `plain` as `%XX`.

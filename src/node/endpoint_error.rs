@@ -19,8 +19,8 @@ pub enum EndpointError {
         /// How it is written the other time.
         also: String,
     },
-    /// TLS is not spoken by this build.
-    Tls {
+    /// TLS is wanted, and no certificate could carry the host's name.
+    Unnamed {
         /// Which node wants it.
         node: String,
     },
@@ -87,9 +87,10 @@ impl fmt::Display for EndpointError {
                 f,
                 "nodes '{node}' and '{also}' are the same server; each server has one vote"
             ),
-            Self::Tls { node } => write!(
+            Self::Unnamed { node } => write!(
                 f,
-                "node '{node}': TLS is not supported yet; use redis:// over a network you trust"
+                "node '{node}': no certificate can carry that name; say by --tls-server-name which \
+                 one it carries"
             ),
             Self::TooMany { count, max } => {
                 write!(f, "{count} nodes are too many, a list has at most {max}")

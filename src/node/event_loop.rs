@@ -114,7 +114,8 @@ impl<M: Machine> EventLoop<M> {
             self.turn(&flags);
             if let Some(end) = self.end.take() {
                 let all = self.connections.drain(..);
-                let (answered, rest): (Vec<_>, Vec<_>) = all.partition(Connection::is_answered);
+                let (mut answered, rest): (Vec<_>, Vec<_>) = all.partition(Connection::is_answered);
+                answered.iter_mut().for_each(Connection::part);
                 let remains = rest.into_iter().filter_map(|c| c.close(&self.wire));
                 self.closing.extend(remains, BootClock.now());
                 self.closing.finish(&mut self.buffer);

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     endpoint::{Address, Credentials, Endpoint, Transport},
     endpoint_error::EndpointError,
+    tls::{TlsClient, Trust},
 };
 use crate::protocol::NodeIndex;
 
@@ -15,6 +16,7 @@ use crate::protocol::NodeIndex;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fleet {
     nodes: Vec<Endpoint>,
+    trust: Trust,
 }
 
 impl Fleet {
@@ -30,9 +32,6 @@ impl Fleet {
         let mut nodes = Vec::new();
         for item in items {
             let node = Endpoint::parse(item)?;
-            if node.transport() == Transport::Tls {
-                return Err(EndpointError::Tls { node: node.to_string() });
-            }
             nodes.push(node.or_credentials(defaults)?);
         }
         let mut seen: HashMap<&Address, &Endpoint> = HashMap::new();
@@ -49,9 +48,25 @@ impl Fleet {
             count if count > Self::MAX => Err(EndpointError::TooMany { count, max: Self::MAX }),
             _ => {
                 nodes.sort_by_cached_key(Endpoint::to_string);
-                Ok(Self { nodes })
+                Ok(Self { nodes, trust: Trust::Checked })
             }
         }
+    }
+
+    /// Whether any node wants TLS: then [`Fleet::secured`] has to follow.
+    pub fn wants_tls(&self) -> bool {
+        self.nodes.iter().any(|node| node.transport() == Transport::Tls)
+    }
+
+    /// The same nodes, with `client` for those that want TLS.
+    pub fn secured(self, client: &TlsClient) -> Result<Self, EndpointError> {
+        let nodes = self.nodes.into_iter().map(|node| node.secured(client));
+        Ok(Self { nodes: nodes.collect::<Result<_, _>>()?, trust: client.trust() })
+    }
+
+    /// Whether the nodes' certificates are checked, where they have any.
+    pub const fn trust(&self) -> Trust {
+        self.trust
     }
 
     /// How many nodes there are; never zero.
@@ -130,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_refused_until_it_is_there() {
-        let error = fleet(&["rediss://:s3cr3t@a:1"]).unwrap_err().to_string();
-        assert!(error.contains("'rediss://a:1'") && error.contains("TLS"), "{error}");
+    fn tls_is_wanted_by_one_node_that_does() {
+        assert!(!fleet(&["redis://a", "unix:///s", "b"]).unwrap().wants_tls());
+        assert!(fleet(&["redis://a", "rediss://b", "c"]).unwrap().wants_tls());
     }
 
     #[test]

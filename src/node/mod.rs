@@ -13,9 +13,12 @@ mod endpoint_error;
 mod event_loop;
 mod fleet;
 mod introduction;
+mod pipeline;
 mod preamble;
 mod resolver;
 mod socket;
+mod stream;
+mod tls;
 mod wire;
 
 #[cfg(test)]
@@ -28,6 +31,7 @@ use std::{io, thread};
 pub use endpoint::{Address, Credentials, Endpoint, Transport};
 pub use endpoint_error::{EndpointError, Problem, masked};
 pub use fleet::Fleet;
+pub use tls::{Identity, Roots, TlsClient, TlsError, Trust};
 
 use crate::{
     protocol::{Key, Machine},

@@ -1,12 +1,12 @@
 //! A non-blocking stream socket: the few system calls that connections are made of.
 
-use std::{net::SocketAddr, os::fd::OwnedFd, path::Path};
+use std::{io::IoSlice, net::SocketAddr, os::fd::OwnedFd, path::Path};
 
 use rustix::{
     io::Errno,
     net::{
-        AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-        connect, recv, send, shutdown, socket_with, sockopt,
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+        SocketFlags, SocketType, connect, recv, send, sendmsg, shutdown, socket_with, sockopt,
     },
 };
 
@@ -55,6 +55,18 @@ pub fn outcome(socket: &OwnedFd) -> Result<(), Errno> {
 pub fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
     loop {
         match send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(count) => return Ok(Some(count)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// As [`write`], for bytes that lie in several places.
+pub fn write_parts(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> Result<Option<usize>, Errno> {
+    loop {
+        match sendmsg(socket, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(count) => return Ok(Some(count)),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),

@@ -1,7 +1,7 @@
 //! Requests as bytes and answers as replies: the only place that knows the scripts, their
 //! arguments, and the words of the nodes' errors. Numbers go to the wire here and nowhere else.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use redis::{PushKind, ServerError, Value};
 
@@ -24,8 +24,8 @@ pub struct Wire {
     look: String,
     fence: String,
     seal: String,
-    /// The keys, and behind them their counters.
-    counted: Vec<Vec<u8>>,
+    /// The counters of their fencing tokens.
+    counters: Vec<Vec<u8>>,
     free: String,
     strings: String,
 }
@@ -37,18 +37,20 @@ impl Wire {
             keys: keys.iter().map(|key| key.on_node().to_vec()).collect(),
             released: keys.iter().map(Key::released_channel).collect(),
             holder: keys.iter().map(Key::holder_channel).collect(),
-            acquire: script(include_str!("scripts/acquire.lua")),
+            acquire: script(concat!(
+                include_str!("scripts/rights.lua"),
+                include_str!("scripts/acquire.lua")
+            )),
             extend: script(include_str!("scripts/extend.lua")),
             release: script(include_str!("scripts/release.lua")),
             finish: script(include_str!("scripts/finish.lua")),
             look: script(include_str!("scripts/look.lua")),
-            fence: script(include_str!("scripts/fence.lua")),
+            fence: script(concat!(
+                include_str!("scripts/rights.lua"),
+                include_str!("scripts/fence.lua")
+            )),
             seal: script(include_str!("scripts/seal.lua")),
-            counted: keys
-                .iter()
-                .map(|key| key.on_node().to_vec())
-                .chain(keys.iter().map(Key::fence_counter))
-                .collect(),
+            counters: keys.iter().map(Key::fence_counter).collect(),
             free: script(include_str!("scripts/free.lua")),
             strings: script(include_str!("scripts/strings.lua")),
         }
@@ -56,42 +58,58 @@ impl Wire {
 
     /// Appends the command for `request` to `out`.
     pub fn pack(&self, request: &Request, out: &mut Vec<u8>) {
+        match request {
+            Request::Only { key, request } => self.pack_for(*key..key + 1, request, out),
+            _ => self.pack_for(0..self.keys.len(), request, out),
+        }
+    }
+
+    /// The same about those of the keys alone.
+    fn pack_for(&self, those: Range<usize>, request: &Request, out: &mut Vec<u8>) {
+        let keys = self.keys.get(those.clone()).unwrap_or_default();
+        let counters = self.counters.get(those.clone()).unwrap_or_default();
+        let released = self.released.get(those).unwrap_or_default();
+        let with_counters = |script: &str, token: &Token| {
+            let mut cmd = redis::cmd("EVAL");
+            cmd.arg(script).arg(2 * keys.len()).arg(keys).arg(counters);
+            of(cmd, token)
+        };
         let cmd = match request {
             Request::AcquireCounted { token, value, ttl } => {
-                let mut cmd = of(eval(&self.fence, &self.counted), token);
+                let mut cmd = with_counters(&self.fence, token);
                 cmd.arg(value).arg(millis(*ttl)).arg("next");
                 cmd
             }
             Request::Heal { token, value, ttl, number: Some(number) } => {
-                let mut cmd = of(eval(&self.fence, &self.counted), token);
+                let mut cmd = with_counters(&self.fence, token);
                 cmd.arg(value).arg(millis(*ttl)).arg(*number);
                 cmd
             }
             Request::Seal { token, counted, number } => {
-                let mut cmd = of(eval(&self.seal, &self.counted), token);
+                let mut cmd = with_counters(&self.seal, token);
                 cmd.arg(*number).arg(counted);
                 cmd
             }
             Request::Acquire { token, value, ttl }
             | Request::Heal { token, value, ttl, number: None } => {
-                let mut cmd = self.eval(&self.acquire, Some(token));
+                let mut cmd = of(eval(&self.acquire, keys), token);
                 cmd.arg(value).arg(millis(*ttl));
                 cmd
             }
             Request::Extend { token, ttl } => {
-                let mut cmd = self.eval(&self.extend, Some(token));
+                let mut cmd = of(eval(&self.extend, keys), token);
                 cmd.arg(millis(*ttl));
                 cmd
             }
             Request::Release { token, announce } => {
-                let mut cmd = self.eval(&self.release, Some(token));
+                let mut cmd = of(eval(&self.release, keys), token);
                 if *announce {
-                    cmd.arg(&self.released);
+                    cmd.arg(released);
                 }
                 cmd
             }
             Request::Finish { token, value, rest } => {
-                let mut cmd = self.eval(&self.finish, Some(token));
+                let mut cmd = of(eval(&self.finish, keys), token);
                 cmd.arg(value).arg(millis(*rest));
                 cmd
             }
@@ -107,9 +125,11 @@ impl Wire {
                 cmd.arg(&self.holder);
                 cmd
             }
-            Request::Look => self.eval(&self.look, None),
+            // One key is one key.
+            Request::Only { request, .. } => return self.pack(request, out),
+            Request::Look => eval(&self.look, keys),
             Request::Free { values } => {
-                let mut cmd = self.eval(&self.free, None);
+                let mut cmd = eval(&self.free, keys);
                 cmd.arg(values).arg(&self.released).arg(&self.holder);
                 cmd
             }
@@ -122,14 +142,6 @@ impl Wire {
             Request::Query(Query::Strings(keys)) => eval(&self.strings, keys),
         };
         cmd.write_packed_command(out);
-    }
-
-    fn eval(&self, script: &str, token: Option<&Token>) -> redis::Cmd {
-        let cmd = eval(script, &self.keys);
-        match token {
-            Some(token) => of(cmd, token),
-            None => cmd,
-        }
     }
 
     /// How many channels there are, each of which a subscription confirms for itself.

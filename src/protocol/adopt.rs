@@ -76,7 +76,7 @@ impl Adoption {
             care,
             timing,
             links: Links::new(nodes, timing),
-            views: Views::new(nodes, Vec::new()),
+            views: Views::new(nodes, None, Vec::new()),
             lease: Lease::new(nodes),
             phase: Phase::Idle,
             started: Tick::default(),

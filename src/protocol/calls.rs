@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, Trouble};
+use super::{Action, ConnId, LinkEvent, NodeIndex, Reply, Request, Timing, TlsTrouble, Trouble};
 use crate::clock::Tick;
 
 /// An answer, and when it was asked for and came.
@@ -29,6 +29,8 @@ impl Answer {
 pub enum Told {
     /// The answer to the node's oldest question.
     Answer(NodeIndex, Answer),
+    /// The node's certificate ends then, since 1970.
+    Secured(NodeIndex, Duration),
     /// Nothing more comes from the node.
     Failed(NodeIndex, Trouble),
 }
@@ -36,6 +38,8 @@ pub enum Told {
 #[derive(Debug)]
 struct Line {
     opened: Option<Tick>,
+    /// What it means when it is not ready in time.
+    late: Trouble,
     ready: Option<Tick>,
     last: Tick,
     asked: VecDeque<Tick>,
@@ -66,6 +70,7 @@ impl Calls {
     pub fn new(nodes: usize, timing: Timing) -> Self {
         let line = || Line {
             opened: None,
+            late: Trouble::ConnectTimeout,
             ready: None,
             last: Tick::default(),
             asked: VecDeque::new(),
@@ -121,10 +126,15 @@ impl Calls {
             return None;
         }
         match event {
+            LinkEvent::Securing => {
+                line.late = Trouble::Tls(TlsTrouble::Unanswered);
+                None
+            }
             LinkEvent::Ready => {
                 line.ready = Some(now);
                 None
             }
+            LinkEvent::Secured { ends } => Some(Told::Secured(conn.node, ends?)),
             LinkEvent::Replied(reply) => {
                 let asked = line.asked.pop_front()?;
                 line.last = now;
@@ -148,8 +158,10 @@ impl Calls {
                 line.failed = true;
                 // What is queued is still written: it may be a release.
                 self.deeds.push_back(Deed::Close(id(node)));
-                let trouble =
-                    if line.ready.is_some() { Trouble::Silent } else { Trouble::ConnectTimeout };
+                let trouble = match line.ready {
+                    Some(_) => Trouble::Silent,
+                    None => line.late.clone(),
+                };
                 told.push(Told::Failed(node, trouble));
             }
         }

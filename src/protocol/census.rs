@@ -182,6 +182,7 @@ impl Census {
     fn hear(&mut self, told: Told, now: Tick) {
         match told {
             Told::Answer(node, answer) => self.answer(node, answer, now),
+            Told::Secured(..) => {}
             Told::Failed(node, trouble) => match self.phase {
                 Phase::Info => self.said[node.get()].trouble = Some(trouble),
                 _ => self.gaps.push((node, Gap::Failed(trouble))),

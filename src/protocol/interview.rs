@@ -34,6 +34,8 @@ impl Round {
 pub struct Testimony {
     /// Its answers, in the order of all questions; those that are missing are missing at the end.
     pub answers: Vec<Answer>,
+    /// When its certificate ends, since 1970, where it has shown one.
+    pub certificate_ends: Option<Duration>,
     /// Why there are no more.
     pub trouble: Option<Trouble>,
 }
@@ -134,6 +136,7 @@ impl Interview {
         for told in told {
             match told {
                 Told::Answer(node, answer) => self.said[node.get()].answers.push(answer),
+                Told::Secured(node, ends) => self.said[node.get()].certificate_ends = Some(ends),
                 Told::Failed(node, trouble) => {
                     // A node that has said everything and then hangs up has not failed.
                     let wanted = !self.rounds[node.get()].is_empty() || self.calls.is_short(node);

@@ -18,6 +18,13 @@ impl Random {
         Token::from_random((self.0)())
     }
 
+    /// One of `number` places, each as likely; 0 where there is none.
+    pub fn place(&mut self, number: usize) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "less than a usize")]
+        let place = ((self.0)() % number.max(1) as u128) as usize;
+        place
+    }
+
     /// A random share of `whole`, evenly between the two factors.
     pub fn share(&mut self, whole: Duration, factors: Range<f64>) -> Duration {
         // 32 bits are finer than any clock in here; both casts are exact.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Datum, Introduction, Query, Token, Unfit};
+use super::{Datum, Introduction, Query, TlsTrouble, Token, Unfit};
 
 /// A node's place in the canonical (sorted) list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,12 +116,28 @@ pub enum Request {
     /// releases: whoever has the lock is not among those who wait for it. Answers
     /// [`Reply::Done`]; then messages come as [`LinkEvent::Called`].
     Attend,
+    /// The same request about one key alone, by its place among all. The answer is about that key
+    /// alone, too: what it lists has place 0.
+    Only {
+        /// The key.
+        key: usize,
+        /// What is asked about it.
+        request: Box<Request>,
+    },
     /// Only look. Answers [`Reply::Absent`] when no key is there, else [`Reply::Held`], which then
     /// also lists keys of our own.
     Look,
 }
 
 impl Request {
+    /// The same, about `key` alone where one is given.
+    pub fn only(self, key: Option<usize>) -> Self {
+        match key {
+            Some(key) => Self::Only { key, request: Box::new(self) },
+            None => self,
+        }
+    }
+
     /// For how long it keeps keys at a node from its execution on: not at all when it sets and
     /// raises none.
     pub fn keeps(&self) -> Duration {
@@ -130,6 +146,7 @@ impl Request {
             | Self::AcquireCounted { ttl, .. }
             | Self::Heal { ttl, .. }
             | Self::Extend { ttl, .. } => *ttl,
+            Self::Only { request, .. } => request.keeps(),
             Self::Seal { .. }
             | Self::Release { .. }
             | Self::Finish { .. }
@@ -214,6 +231,16 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// The answer to [`Request::Only`], with the key's place among all.
+    pub fn about(mut self, key: usize) -> Self {
+        if let Self::Held(obstacles) = &mut self {
+            for obstacle in obstacles {
+                obstacle.key += key;
+            }
+        }
+        self
+    }
+
     /// Whether it was done, whatever else the answer says.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done | Self::Already | Self::Extended(_) | Self::Counted(_))
@@ -226,7 +253,7 @@ impl Reply {
 pub enum Trouble {
     /// The name has no address, or its resolution failed.
     Unresolvable(String),
-    /// The resolver, the TCP or the TLS handshake was not ready in time.
+    /// The resolver or the TCP handshake was not ready in time.
     ConnectTimeout,
     /// The connection was refused or could not be made; the system's words.
     Unreachable(String),
@@ -236,6 +263,10 @@ pub enum Trouble {
     Cut,
     /// The answer is no Redis protocol.
     Garbage,
+    /// TLS could not be agreed on, or broke.
+    Tls(TlsTrouble),
+    /// Spoken to in the clear, it answers in TLS.
+    SpeaksTls,
 }
 
 /// How much of what a session needs one message is about.
@@ -250,6 +281,14 @@ pub enum Extent {
 /// What the shell tells about one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
+    /// The network has connected, and TLS is to be agreed on: nothing of ours is on its way yet.
+    /// Comes at most once, before [`LinkEvent::Ready`], and only where TLS is spoken.
+    Securing,
+    /// TLS has found out whom we speak with. Comes right before [`LinkEvent::Ready`].
+    Secured {
+        /// When the server's certificate ends, since 1970; none where it does not say so legibly.
+        ends: Option<Duration>,
+    },
     /// Connected; from here on bytes of requests may be on their way. Comes at most once and
     /// before any reply. The node's refusal of our credentials or database is no event of its own:
     /// it makes every reply of this connection a [`Reply::Refused`], although the requests behind

@@ -1,6 +1,8 @@
 //! One lock from the first request to the last: attempt, wait, hold, release. The single entry
 //! point of the pure core; the node thread and the simulator drive it in the same way.
 
+mod slots;
+
 use std::time::Duration;
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
     lease::quorum,
     link::{Ask, Heard, Links, Sent, refusal},
     random::Random,
-    views::Views,
+    views::{Place, Views},
     wait::{Beginning, Rumours, Wait, Waking},
 };
 use crate::clock::Tick;
@@ -50,6 +52,10 @@ pub struct Session {
     started: Tick,
     outage_since: Option<Tick>,
     rumours: Rumours,
+    /// How many places there are to have what we want.
+    slots: usize,
+    /// What the last look at all of them came to.
+    looked: Option<Denial>,
 }
 
 impl Session {
@@ -58,8 +64,18 @@ impl Session {
 
     /// A session that has not started.
     pub fn new(contract: Contract) -> Self {
-        let Contract { nodes, holder, timing, patience, strategy, fencing, guard, kin, random } =
-            contract;
+        let Contract {
+            nodes,
+            holder,
+            timing,
+            patience,
+            strategy,
+            fencing,
+            guard,
+            slots,
+            kin,
+            random,
+        } = contract;
         Self {
             nodes,
             holder,
@@ -70,11 +86,13 @@ impl Session {
             guard: Guard::new(guard),
             random: Random::new(random),
             links: Links::new(nodes, timing),
-            views: Views::new(nodes, kin),
+            views: Views::new(nodes, slots, kin),
             phase: Phase::Idle,
             started: Tick::default(),
             outage_since: None,
             rumours: Rumours::default(),
+            slots: slots.unwrap_or(1),
+            looked: None,
         }
     }
 }
@@ -84,7 +102,8 @@ impl Machine for Session {
 
     fn start(&mut self, now: Tick) {
         self.started = now;
-        self.attempt(now);
+        let place = self.any_place();
+        self.attempt(place, now);
     }
 
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
@@ -240,7 +259,8 @@ impl Session {
         }
     }
 
-    fn attempt(&mut self, now: Tick) {
+    fn attempt(&mut self, place: Place, now: Tick) {
+        self.focus(place.key());
         let value = valuer(&self.holder, now.since(self.started));
         let electorate = self.guard.electorate(&self.links.told(), now);
         let mut desk = Desk {
@@ -316,7 +336,7 @@ impl Session {
                 self.with_attempt(now, |attempt, desk| attempt.answer(node, sent, reply, desk));
             }
             Phase::Waiting(wait) => {
-                if sent.ask == Ask::Look {
+                if sent.ask == Ask::Look && self.links.is_in_focus(sent) {
                     self.views.learn(node, reply, now);
                     match reply {
                         Reply::Refused(_) => wait.failed(node),
@@ -385,6 +405,9 @@ impl Session {
         let hold = Hold::start(token, heal, lease, &self.links, &self.views, &self.timing, now);
         hold.keep(&mut self.links, &self.timing, now);
         self.phase = Phase::Holding(hold);
+        if let Some(slot) = self.views.focused() {
+            self.tell(Event::Slot(slot));
+        }
         if let Some(number) = number {
             self.tell(Event::Fenced(number));
         }
@@ -399,7 +422,12 @@ impl Session {
         };
         let denial = self.denial(verdict, now);
         self.links.release(attempt.token(), false, now);
+        self.focus(None);
+        if self.has_others(verdict, attempt.trip(), now) {
+            return self.sleep_from(Beginning::Deaf, verdict, attempt.trip(), now);
+        }
         if self.is_final(verdict, now) {
+            let denial = self.of_all(denial);
             self.tell(Event::Denied(denial));
             self.settle(now);
             return;
@@ -496,23 +524,31 @@ impl Session {
             return;
         };
         let electorate = self.guard.electorate(&self.links.told(), now);
-        let waking = wait.step(&mut self.links, &mut self.views, &electorate, &self.timing, now);
+        let known = (&mut self.links, &mut self.views, &electorate);
+        let waking = wait.step(known, &mut self.random, &self.timing, now);
         let (verdict, trip) = (wait.verdict(), wait.trip());
         match waking {
             Waking::NotYet => {
                 if self.out_of_patience().is_some_and(|at| now >= at) {
                     let denial = self.denial(verdict, now);
+                    let denial = self.of_all(denial);
                     self.tell(Event::Denied(denial));
                     self.settle(now);
                 }
             }
-            Waking::Free => {
+            Waking::Free(place) => {
                 self.recovered();
-                self.attempt(now);
+                self.attempt(place, now);
                 self.step(now);
             }
             Waking::Taken => {
                 let denial = self.denial(verdict, now);
+                if self.slots > 1 {
+                    self.looked = Some(denial.clone());
+                }
+                if self.looks_again(verdict, trip, now) {
+                    return self.sleep_from(Beginning::Soon, verdict, trip, now);
+                }
                 if self.is_final(verdict, now) {
                     self.tell(Event::Denied(denial));
                     self.settle(now);

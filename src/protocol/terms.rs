@@ -49,6 +49,8 @@ pub struct Contract {
     pub fencing: Fencing,
     /// When nodes that restarted may vote.
     pub guard: GuardTerms,
+    /// How many keys there are when one of them is wanted, any (`--slots`); none: all together.
+    pub slots: Option<usize>,
     /// The tokens of the runs around us: waiting for them would never end.
     pub kin: Vec<Token>,
     /// Where randomness comes from: 128 random bits a call.
@@ -73,6 +75,8 @@ pub enum Action<E = Event> {
 /// What the owner of the session is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The slot of the lock, which follows at once: the place of its key among all.
+    Slot(usize),
     /// The fencing token of the lock, which follows at once.
     Fenced(u64),
     /// The lock is ours.

@@ -11,6 +11,32 @@ use crate::clock::Tick;
 /// By what one holder of one key is told from another.
 type Claim = (usize, Vec<u8>);
 
+/// What can be had of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All of them together.
+    All,
+    /// This one, by its place among all.
+    Slot(usize),
+}
+
+impl Place {
+    /// The one key that requests are about, where they are not about all.
+    pub const fn key(self) -> Option<usize> {
+        match self {
+            Self::All => None,
+            Self::Slot(key) => Some(key),
+        }
+    }
+
+    const fn needs(self, key: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Slot(slot) => slot == key,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Seat {
     view: NodeView,
@@ -24,20 +50,60 @@ pub struct Views {
     seats: Vec<Seat>,
     /// The tokens of the runs around us.
     kin: Vec<Token>,
+    /// How many keys there are of which one is wanted; none where all are.
+    slots: Option<usize>,
+    /// The one of them that matters now; none where each does.
+    focus: Option<usize>,
     /// Which nodes showed a foreign claim, as a bit mask.
     seen: Vec<(Claim, u16)>,
 }
 
 impl Views {
-    /// Nothing is known of any of `nodes` nodes. `kin` are the tokens of the runs around us.
-    pub fn new(nodes: usize, kin: Vec<Token>) -> Self {
+    /// Nothing is known of any of `nodes` nodes. Where there are `slots`, one of so many keys is
+    /// wanted. `kin` are the tokens of the runs around us.
+    pub fn new(nodes: usize, slots: Option<usize>, kin: Vec<Token>) -> Self {
         let seat = || Seat { view: NodeView::Unknown, shown: None };
-        Self { seats: std::iter::repeat_with(seat).take(nodes).collect(), kin, seen: Vec::new() }
+        Self {
+            seats: std::iter::repeat_with(seat).take(nodes).collect(),
+            kin,
+            slots,
+            focus: None,
+            seen: Vec::new(),
+        }
     }
 
     /// Starts to count claims anew.
     pub fn forget(&mut self) {
         self.seen.clear();
+    }
+
+    /// From now on only this key matters, or each. What nodes said of others is forgotten.
+    pub fn focus(&mut self, key: Option<usize>) {
+        if self.focus == key {
+            return;
+        }
+        self.focus = key;
+        self.seen.clear();
+        for seat in &mut self.seats {
+            if matches!(seat.view, NodeView::Ours | NodeView::Free | NodeView::Held(_)) {
+                seat.view = NodeView::Unknown;
+            }
+        }
+    }
+
+    /// The only key that matters now, if so.
+    pub const fn focused(&self) -> Option<usize> {
+        self.focus
+    }
+
+    /// What can be had: one of the slots; or all keys together, which is the only place then.
+    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let (from, until) = match (self.focus, self.slots) {
+            (Some(key), _) => (key, key + 1),
+            (None, slots) => (0, slots.unwrap_or(1)),
+        };
+        let all = self.slots.is_none();
+        (from..until).map(move |key| if all { Place::All } else { Place::Slot(key) })
     }
 
     /// `node` answered an acquire (then [`Reply::Done`] is a vote for us) or a look.
@@ -46,10 +112,12 @@ impl Views {
             Reply::Done | Reply::Already | Reply::Extended(_) | Reply::Counted(_) => NodeView::Ours,
             Reply::Absent => NodeView::Free,
             Reply::Held(obstacles) => {
-                for obstacle in obstacles {
+                let matters = |o: &&Obstacle| self.focus.is_none_or(|key| o.key == key);
+                let obstacles: Vec<Obstacle> = obstacles.iter().filter(matters).cloned().collect();
+                for obstacle in &obstacles {
                     self.count(node, obstacle);
                 }
-                NodeView::Held(obstacles.clone())
+                if obstacles.is_empty() { NodeView::Free } else { NodeView::Held(obstacles) }
             }
             Reply::Refused(refusal) => NodeView::Refused(refusal.clone()),
             // Nobody asks for data here.
@@ -90,21 +158,46 @@ impl Views {
         self.seats.iter().map(|seat| seat.view.clone()).collect()
     }
 
-    /// Whether one foreign claim was seen on a quorum of nodes.
+    /// Whether one foreign claim was seen on a quorum of nodes, at every place.
     pub fn is_held(&self) -> bool {
+        self.places().all(|place| self.is_held_at(place))
+    }
+
+    fn is_held_at(&self, place: Place) -> bool {
         let quorum = quorum(self.seats.len());
-        self.seen.iter().any(|(_, nodes)| nodes.count_ones() as usize >= quorum)
+        let mut claims = self.claims(place);
+        claims.any(|(_, nodes)| nodes.count_ones() as usize >= quorum)
+    }
+
+    /// The claims that stand in the way at `place`.
+    fn claims(&self, place: Place) -> impl Iterator<Item = &(Claim, u16)> {
+        self.seen.iter().filter(move |((key, _), _)| place.needs(*key))
+    }
+
+    /// Whether nothing stands in the way at `place` on `node`.
+    pub fn is_free(&self, node: NodeIndex, place: Place) -> bool {
+        match self.of(node) {
+            NodeView::Free => true,
+            NodeView::Held(obstacles) => !obstacles.iter().any(|o| place.needs(o.key)),
+            _ => false,
+        }
     }
 
     /// Which of our keys a run around us has, so that we would wait for ourselves: it is on a quorum
     /// of nodes, or would be with those that fail, and nobody else is. Less than that is what is
-    /// left of a run that has ended.
+    /// left of a run that has ended. With slots it has to be so at every one.
     pub fn kin(&self) -> Option<usize> {
+        let keys: Option<Vec<usize>> = self.places().map(|place| self.kin_at(place)).collect();
+        keys?.first().copied()
+    }
+
+    fn kin_at(&self, place: Place) -> Option<usize> {
         let fails =
             |seat: &&Seat| matches!(seat.view, NodeView::Refused(_) | NodeView::Troubled(_));
-        let failing = if self.is_held() { 0 } else { self.seats.iter().filter(fails).count() };
+        let failing =
+            if self.is_held_at(place) { 0 } else { self.seats.iter().filter(fails).count() };
         let enough = quorum(self.seats.len()) - failing.min(quorum(self.seats.len()) - 1);
-        let mut kin = self.seen.iter().filter(|((_, identity), nodes)| {
+        let mut kin = self.claims(place).filter(|((_, identity), nodes)| {
             let token = Token::of_value(identity);
             nodes.count_ones() as usize >= enough
                 && token.is_some_and(|token| self.kin.contains(&token))
@@ -142,13 +235,18 @@ impl Views {
         twice || unfit.len() > self.seats.len() - quorum(self.seats.len())
     }
 
-    /// When the quorum-th node becomes free by itself, from the expiries that the nodes told;
-    /// `None` when that takes a key without expiry or a node that does not answer.
+    /// When the quorum-th node becomes free by itself, at the first place, from the expiries that the
+    /// nodes told; `None` when that takes a key without expiry or a node that does not answer.
     pub fn free_in(&self) -> Option<Duration> {
+        self.places().filter_map(|place| self.free_at_in(place)).min()
+    }
+
+    fn free_at_in(&self, place: Place) -> Option<Duration> {
         let time = |seat: &Seat| match &seat.view {
             NodeView::Free | NodeView::Ours => Some(Duration::ZERO),
             NodeView::Held(obstacles) => {
-                let expiries: Option<Vec<_>> = obstacles.iter().map(|o| o.expires_in).collect();
+                let needed = obstacles.iter().filter(|o| place.needs(o.key));
+                let expiries: Option<Vec<_>> = needed.map(|o| o.expires_in).collect();
                 expiries.map(|all| all.into_iter().max().unwrap_or_default())
             }
             _ => None,
@@ -174,7 +272,7 @@ mod tests {
     /// no answer.
     fn kin(nodes: &str) -> bool {
         let kin = Token::from_random(1);
-        let mut views = Views::new(nodes.len(), vec![Token::from_random(2), kin]);
+        let mut views = Views::new(nodes.len(), None, vec![Token::from_random(2), kin]);
         for (node, shows) in (0..).map(NodeIndex).zip(nodes.chars()) {
             let value = match shows {
                 'k' => kin.to_string(),

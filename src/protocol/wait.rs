@@ -11,8 +11,12 @@
 use std::time::Duration;
 
 use super::{
-    Extent, Links, NodeIndex, NodeView, Request, Timing, Token, Verdict, guard::Electorate,
-    lease::quorum, link::Release, random::Random, views::Views,
+    Extent, Links, NodeIndex, Request, Timing, Token, Verdict,
+    guard::Electorate,
+    lease::quorum,
+    link::Release,
+    random::Random,
+    views::{Place, Views},
 };
 use crate::clock::Tick;
 
@@ -30,6 +34,8 @@ const LONGEST_TURNS: Duration = Duration::from_millis(100);
 const EARLY: f64 = 2.0;
 /// And so many in each doubling of the time after it.
 const PER_DOUBLING: f64 = 1.0;
+/// Where votes are split, whoever looks comes back after so many times that.
+const SOON_TURNS: u32 = 8;
 /// However many wait, the last wakes after so long.
 const ALL_TURNS: Duration = Duration::from_secs(1);
 
@@ -115,8 +121,8 @@ impl Rumours {
 pub enum Waking {
     /// Sleep on, or the look is not over.
     NotYet,
-    /// A quorum of nodes is free: try to acquire.
-    Free,
+    /// A quorum of nodes is free there: try to acquire it.
+    Free(Place),
     /// We looked: it is not to be had.
     Taken,
 }
@@ -162,6 +168,8 @@ pub enum Beginning {
     Quiet,
     /// We do not listen yet: do, and look once more.
     Deaf,
+    /// Somebody is about to take what we could take: look again soon.
+    Soon,
     /// A release was announced that the last look does not explain, to so many listeners.
     Announced(u32),
 }
@@ -170,6 +178,8 @@ pub enum Beginning {
 #[derive(Debug)]
 pub struct Wait {
     nodes: usize,
+    /// One of several keys is enough.
+    slots: bool,
     /// The last verdict, which decides when patience ends in the middle of a look.
     verdict: Verdict,
     trip: Duration,
@@ -203,11 +213,13 @@ impl Wait {
         let turn = match beginning {
             Beginning::Quiet => None,
             Beginning::Deaf => Some(Duration::ZERO),
+            Beginning::Soon => Some(random.share(rumours.first_turns() * SOON_TURNS, 0.3..1.0)),
             Beginning::Announced(listeners) => Some(draw(rumours.first_turns(), listeners, random)),
         };
         let turn = turn.map(|pause| Turn { at: now.after(pause), rumour: None, told: true });
         let phase = Phase::Asleep { until: now.after(sleep), turn };
-        Self { nodes, verdict, trip, first_turns: rumours.first_turns(), phase }
+        let slots = views.places().count() > 1;
+        Self { nodes, slots, verdict, trip, first_turns: rumours.first_turns(), phase }
     }
 
     /// The last measured round trip.
@@ -226,7 +238,11 @@ impl Wait {
         });
         let at = match same {
             Some(turn) => turn.at,
-            None => now.after(draw(self.first_turns, rumour.listeners, random)),
+            None => {
+                let drawn = now.after(draw(self.first_turns, rumour.listeners, random));
+                // Another slot may still be free.
+                turn.filter(|_| self.slots).map_or(drawn, |turn| turn.at.min(drawn))
+            }
         };
         let told = rumour.free.count_ones() as usize >= links.listening().max(quorum(self.nodes));
         *turn = Some(Turn { at, rumour: Some(rumour), told });
@@ -251,9 +267,8 @@ impl Wait {
     /// Does what is due.
     pub fn step(
         &mut self,
-        links: &mut Links,
-        views: &mut Views,
-        electorate: &Electorate,
+        (links, views, electorate): (&mut Links, &mut Views, &Electorate),
+        random: &mut Random,
         timing: &Timing,
         now: Tick,
     ) -> Waking {
@@ -271,8 +286,10 @@ impl Wait {
                     voters.count() >= quorum(self.nodes)
                         && now.since(rumour.since) <= self.first_turns * 2
                 };
-                if turn.and_then(|turn| turn.rumour).is_some_and(|rumour| fresh(&rumour)) {
-                    return Waking::Free;
+                if turn.and_then(|turn| turn.rumour).is_some_and(|rumour| fresh(&rumour))
+                    && let Some(only) = views.places().next()
+                {
+                    return Waking::Free(only);
                 }
                 views.forget();
                 for node in links.nodes() {
@@ -289,15 +306,21 @@ impl Wait {
                 let quorum = quorum(self.nodes);
                 let count = |wanted| asked.iter().filter(|look| **look == wanted).count();
                 let answered = count(Look::Answered);
-                let free = links.nodes().zip(asked.iter()).filter(|(node, look)| {
-                    **look == Look::Answered && *views.of(*node) == NodeView::Free
-                });
-                let free: Vec<NodeIndex> = free.map(|(node, _)| node).collect();
-                let voters = free.iter().filter(|node| electorate.counts(**node)).count();
-                if voters >= quorum && !views.is_unfit() {
-                    return Waking::Free;
+                let free = |place: Place| {
+                    let nodes = links.nodes().zip(asked.iter()).filter(|(node, look)| {
+                        **look == Look::Answered && views.is_free(*node, place)
+                    });
+                    nodes.map(|(node, _)| node).collect::<Vec<_>>()
+                };
+                let votes = |place: &Place| {
+                    free(*place).iter().filter(|node| electorate.counts(**node)).count() >= quorum
+                };
+                let open: Vec<Place> = views.places().filter(votes).collect();
+                if !open.is_empty() && !views.is_unfit() {
+                    let place = if open.len() > 1 { random.place(open.len()) } else { 0 };
+                    return Waking::Free(open[place]);
                 }
-                let guarded = free.len() >= quorum;
+                let guarded = views.places().any(|place| free(place).len() >= quorum);
                 if answered >= quorum && judge.is_none() {
                     self.trip = now.since(*since);
                     *judge = Some(now.after(self.trip * 2));

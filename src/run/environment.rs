@@ -21,14 +21,23 @@ const INNERMOST: [&str; 5] =
 /// fills [`Facts::reach`] has taken it out.
 const PASSWORD: &str = "REDLOCK_PASSWORD";
 
-/// The command's whole environment: `inherited`, changed by `facts`, the lock's `token` and its fencing
-/// token. Order
+/// What the command runs under.
+#[derive(Clone, Copy, Debug)]
+pub struct Holding {
+    /// The lock's token.
+    pub token: Token,
+    /// Its fencing token.
+    pub number: Option<u64>,
+    /// Which of the keys it is, where one of several was wanted.
+    pub slot: Option<usize>,
+}
+
+/// The command's whole environment: `inherited`, changed by `facts` and by what it runs under. Order
 /// and strangeness of what is not ours stay.
 pub fn environment(
     inherited: impl IntoIterator<Item = (OsString, OsString)>,
     facts: &Facts,
-    token: Token,
-    number: Option<u64>,
+    Holding { token, number, slot }: Holding,
 ) -> Vec<(OsString, OsString)> {
     let mut runs = OsString::new();
     let mut held = OsString::new();
@@ -44,7 +53,11 @@ pub fn environment(
         })
         .collect();
     let mut set = |name: &str, value: OsString| result.push((name.into(), value));
-    set("REDLOCK_KEY", key_list(&facts.keys));
+    let one = slot.and_then(|slot| facts.keys.get(slot)).map(std::slice::from_ref);
+    set("REDLOCK_KEY", key_list(one.unwrap_or(&facts.keys)));
+    if let Some(slot) = slot {
+        set("REDLOCK_SLOT", (slot + 1).to_string().into());
+    }
     set("REDLOCK_TOKEN", token.to_string().into());
     if let Some(number) = number {
         set("REDLOCK_FENCING_TOKEN", number.to_string().into());
@@ -123,8 +136,17 @@ mod tests {
     }
 
     fn build(inherited: &[(&str, &str)], facts: &Facts) -> Vec<(String, String)> {
+        build_in(None, inherited, facts)
+    }
+
+    fn build_in(
+        slot: Option<usize>,
+        inherited: &[(&str, &str)],
+        facts: &Facts,
+    ) -> Vec<(String, String)> {
         let inherited = inherited.iter().map(|&(n, v)| (n.into(), v.into()));
-        let mut list: Vec<_> = environment(inherited, facts, Token::from_random(1), None)
+        let holding = Holding { token: Token::from_random(1), number: None, slot };
+        let mut list: Vec<_> = environment(inherited, facts, holding)
             .into_iter()
             .map(|(n, v)| (n.into_string().unwrap(), v.into_string().unwrap()))
             .collect();
@@ -192,6 +214,15 @@ mod tests {
         assert_eq!(get(&list, "REDLOCK_CONFIG"), None);
         let keep = Facts { credentials: Credentials::Keep, ..facts() };
         assert_eq!(get(&build(&inherited, &keep), "REDLOCK_PASSWORD"), Some("secret".into()));
+    }
+
+    #[test]
+    fn slot_is_told_with_its_own_key() {
+        let slots = ["s", "s#2", "s#3"].map(|key| key.as_bytes().to_vec());
+        let facts = Facts { keys: slots.to_vec(), ..facts() };
+        let list = build_in(Some(1), &[("REDLOCK_SLOT", "7")], &facts);
+        assert_eq!(get(&list, "REDLOCK_SLOT"), Some("2".into()));
+        assert_eq!(get(&list, "REDLOCK_KEY"), Some("s#2".into()));
     }
 
     #[test]

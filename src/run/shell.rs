@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     Lock,
-    environment::environment,
+    environment::{Holding, environment},
     machine::{Action, Input, Machine, Rules},
     report,
     start::{CHANGED, Kit, dismiss},
@@ -42,6 +42,8 @@ pub(super) struct Shell<'a, L> {
     token: Option<Token>,
     /// The fencing token.
     number: Option<u64>,
+    /// Which of the keys it is, where one of several was wanted.
+    slot: Option<usize>,
     alarm_at: Option<Tick>,
     /// The command's number, also when it is gone; only for comparing.
     command: Option<Pid>,
@@ -85,6 +87,7 @@ impl<'a, L: Lock> Shell<'a, L> {
             news_ended: false,
             token: None,
             number: None,
+            slot: None,
             alarm_at: None,
             command: None,
             interrupted: false,
@@ -220,7 +223,8 @@ impl<'a, L: Lock> Shell<'a, L> {
 
     fn spawn(&mut self) {
         let Some(token) = self.token else { return };
-        let environment = environment(std::env::vars_os(), &self.plan.facts, token, self.number);
+        let holding = Holding { token, number: self.number, slot: self.slot };
+        let environment = environment(std::env::vars_os(), &self.plan.facts, holding);
         let launch = Launch {
             command: &self.plan.command,
             environment: &environment,
@@ -380,6 +384,7 @@ impl<'a, L: Lock> Shell<'a, L> {
                     match event {
                         Event::Acquired { token, .. } => self.token = Some(token),
                         Event::Fenced(number) => self.number = Some(number),
+                        Event::Slot(slot) => self.slot = Some(slot),
                         _ => {}
                     }
                     self.tell(Input::Lock(event));

@@ -29,8 +29,9 @@ const NAME: &str = "redlock/config.toml";
 const LONGEST: u64 = 1024 * 1024;
 
 /// Every key, as it is spelt.
-const KEYS: &str = "nodes, username, password-file, prefix, connect-timeout, node-timeout, max-ttl, \
-                    restart-guard, allow-even-nodes";
+const KEYS: &str = "nodes, username, password-file, tls-ca, tls-cert, tls-key, tls-server-name, \
+                    prefix, connect-timeout, node-timeout, max-ttl, restart-guard, \
+                    allow-even-nodes";
 
 /// What the configuration file says; nothing where there is none.
 #[derive(Debug, Default)]
@@ -45,6 +46,14 @@ pub struct Config {
     pub username: Option<Entry<String>>,
     /// Where the password is: a file, beside this one unless absolute, or `fd:N`.
     pub password_file: Option<Entry<String>>,
+    /// Whom to trust for TLS: a file, beside this one unless absolute, as the two that follow.
+    pub tls_ca: Option<Entry<String>>,
+    /// Our certificate.
+    pub tls_cert: Option<Entry<String>>,
+    /// Its key.
+    pub tls_key: Option<Entry<String>>,
+    /// What the nodes' certificates carry.
+    pub tls_server_name: Option<Entry<String>>,
     /// What is put before every key.
     pub prefix: Option<Entry<String>>,
     /// How long resolving and connecting may take.
@@ -88,6 +97,11 @@ impl Config {
         })
     }
 
+    /// Where the files are that it names without a directory.
+    pub fn directory(&self) -> &Path {
+        self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"))
+    }
+
     fn read(path: PathBuf) -> Result<Self, SettingsError> {
         let failed = |text| {
             SettingsError::config(format!(
@@ -120,12 +134,19 @@ impl Config {
         let mut config = Self::default();
         for (key, value) in entries {
             let name: &str = key.get_ref();
-            let place = format!("{path}:{}: {name}", line(key.span()));
+            // What has to be quoted is no key of ours; it may be a URL in a wrong place.
+            let is_bare = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+            let shown = if is_bare { name } else { "a key in quotes" };
+            let place = format!("{path}:{}: {shown}", line(key.span()));
             let found = Found { place, value: value.get_ref() };
             match name {
                 "nodes" => config.nodes = Some(found.list()?),
                 "username" => config.username = Some(found.text()?),
                 "password-file" => config.password_file = Some(found.text()?),
+                "tls-ca" => config.tls_ca = Some(found.text()?),
+                "tls-cert" => config.tls_cert = Some(found.text()?),
+                "tls-key" => config.tls_key = Some(found.text()?),
+                "tls-server-name" => config.tls_server_name = Some(found.text()?),
                 "prefix" => config.prefix = Some(found.text()?),
                 "connect-timeout" => config.connect_timeout = Some(found.timeout()?),
                 "node-timeout" => config.node_timeout = Some(found.timeout()?),
@@ -248,7 +269,8 @@ mod tests {
         let config = parse(
             "# five masters\nnodes = [\n  'a:1',\n  'redis://u:p@b:1', # two\n]\nusername = 'app'\n\
              password-file = 'pw'\nprefix = 'p:'\nconnect-timeout = '1s'\nnode-timeout = '250ms'\n\
-             max-ttl = '1h'\nrestart-guard = '90s'\nallow-even-nodes = true\n",
+             max-ttl = '1h'\nrestart-guard = '90s'\nallow-even-nodes = true\n\
+             tls-ca = 'ca'\ntls-cert = 'crt'\ntls-key = 'key'\ntls-server-name = 'db'\n",
         )
         .unwrap();
         let nodes = config.nodes.unwrap();
@@ -258,6 +280,9 @@ mod tests {
         assert_eq!(text(config.username), "app");
         assert_eq!(text(config.password_file), "pw");
         assert_eq!(text(config.prefix), "p:");
+        assert_eq!((text(config.tls_ca), text(config.tls_cert)), ("ca".into(), "crt".into()));
+        assert_eq!(text(config.tls_key), "key");
+        assert_eq!(text(config.tls_server_name), "db");
         let time = |entry: Option<Entry<Duration>>| entry.unwrap().value.as_millis();
         assert_eq!(time(config.connect_timeout), 1000);
         assert_eq!(time(config.node_timeout), 250);
@@ -294,6 +319,7 @@ mod tests {
             ("prefix = 's3cret\n", "/c.toml:1: no TOML: "),
             ("prefix = 'a'\n\nprefix = 's3cret'", "/c.toml:3: no TOML: duplicate key"),
             ("allow-even-nodes = s3cret", "/c.toml:1: no TOML: "),
+            ("'redis://:s3cret@a' = 1", "/c.toml:1: a key in quotes: unknown key"),
             ("prefix = 's3cret' s3cret", "/c.toml:1: no TOML: "),
         ] {
             let error = parse(text).unwrap_err();

@@ -10,6 +10,7 @@ mod plan;
 mod report;
 mod run;
 mod scripts;
+mod tls;
 mod warning;
 
 use std::{fmt, io};

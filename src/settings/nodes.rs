@@ -13,12 +13,13 @@ use super::{
     config::{Config, Entry},
     file::Exposure,
     password::{self, Password},
+    tls::TlsSettings,
     warning::Warning,
 };
 use crate::{
     cli::{GuardArg, NodeArgs, Origin},
     node::{self, Endpoint, Fleet},
-    protocol::RestartGuard,
+    protocol::{RestartGuard, TimingError, Ttl},
 };
 
 /// The nodes and what goes for all of them, checked.
@@ -45,6 +46,7 @@ pub struct Nodes {
     username: Option<String>,
     password_file: Option<PathBuf>,
     config: Option<PathBuf>,
+    tls: TlsSettings,
     /// The configuration has a prefix.
     prefixed: bool,
 }
@@ -73,7 +75,8 @@ impl fmt::Display for Source {
 impl Nodes {
     /// Reads and checks the list and what goes with it. Nothing is contacted.
     pub fn read(args: &NodeArgs) -> Result<Self, SettingsError> {
-        let config = Config::find(args)?;
+        let mut config = Config::find(args)?;
+        let tls = TlsSettings::find(args, &mut config);
         let List { items, source, place } = List::find(args, &config)?;
         let mut warnings = Vec::new();
         let password = password::find(args, &config, &mut warnings)?;
@@ -103,14 +106,19 @@ impl Nodes {
             )));
         }
         if fleet.iter().any(Endpoint::has_own_password) {
-            match (&source, &config.path) {
-                (Source::Flag, _) => warnings.push(Warning::PasswordInArgv),
-                (Source::File(path), _) if config.exposure == Exposure::Everybody => {
+            match &source {
+                Source::Flag => warnings.push(Warning::PasswordInArgv),
+                Source::File(path) if config.exposure == Exposure::Everybody => {
                     warnings.push(Warning::ConfigExposed(path.clone()));
                 }
-                _ => {}
+                Source::Variable | Source::File(_) => {}
             }
         }
+        let fleet = if fleet.wants_tls() {
+            fleet.secured(&tls.client(&mut warnings)?).map_err(SettingsError::config)?
+        } else {
+            fleet
+        };
         let guard = args.restart_guard.or(config.restart_guard.map(|entry| entry.value));
         Ok(Self {
             fleet,
@@ -137,6 +145,7 @@ impl Nodes {
             username,
             password_file,
             config: config.path,
+            tls,
         })
     }
 
@@ -151,13 +160,30 @@ impl Nodes {
         // An empty prefix has to be said where the configuration has another one.
         let prefix = Some(&self.prefix).filter(|prefix| self.prefixed || !prefix.is_empty());
         let path = |path: &Option<PathBuf>| path.as_deref().map(Path::as_os_str).map(Into::into);
-        vec![
+        let mut reach = vec![
             ("REDLOCK_NODES", Some(nodes.into())),
             ("REDLOCK_PREFIX", prefix.map(OsString::from)),
             ("REDLOCK_CONFIG", path(&self.config)),
             ("REDLOCK_USERNAME", self.username.as_ref().map(OsString::from)),
             ("REDLOCK_PASSWORD_FILE", path(&self.password_file)),
-        ]
+        ];
+        reach.extend(self.tls.reach());
+        reach
+    }
+
+    /// No lock is longer.
+    pub fn longest(&self) -> Duration {
+        self.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value)
+    }
+
+    /// The error, with the place of a limit that was set.
+    pub fn refuse(&self, error: &TimingError) -> SettingsError {
+        match (&self.max_ttl, error) {
+            (Some(limit), TimingError::TooLong { .. } | TimingError::HeldTooLong { .. }) => {
+                SettingsError::config(format!("{error} ({})", limit.place))
+            }
+            _ => SettingsError::config(error),
+        }
     }
 
     /// The nodes as they are written, without credentials, in canonical order.

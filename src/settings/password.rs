@@ -50,8 +50,7 @@ pub fn find(
         return Ok(Some(Password { text, path: None }));
     }
     let Some(entry) = &config.password_file else { return Ok(None) };
-    let beside = config.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
-    read(OsStr::new(&entry.value), beside, &entry.place, warnings).map(Some)
+    read(OsStr::new(&entry.value), config.directory(), &entry.place, warnings).map(Some)
 }
 
 /// Reads what `place` says: a file, below `directory` unless absolute, or `fd:N`.

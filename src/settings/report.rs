@@ -54,7 +54,7 @@ impl Reporting {
         Ok(Some(Self {
             to: to(place)?,
             key: keys.join(", "),
-            label: args.label.clone(),
+            label: args.label.clone().filter(|label| !label.is_empty()),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             began: SystemTime::now(),
             fleet: None,

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Conflict, Credentials, Facts, GuardianChoice, Leftover, ParentDeath, RunPlan, SettingsError,
-    around, config::Entry, nodes::Nodes, warning::Warning,
+    around, nodes::Nodes, warning::Warning,
 };
 use crate::{
     child::GroupChoice,
@@ -21,9 +21,9 @@ use crate::{
     node::Fleet,
     protocol::{
         Contract, Fencing, GuardTerms, Holder, Key, Limits, MinHold, Patience, Strategy, Timing,
-        TimingError, Token, Ttl,
+        Token, Ttl,
     },
-    ui::{self, Format, Hush, OnLost, Subject, Tone},
+    ui::{self, Format, Hush, OnLost, Sought, Subject, Tone},
 };
 
 /// The longest remark, in bytes.
@@ -65,14 +65,13 @@ impl RunSettings {
     /// Reads and checks everything. Nothing is contacted.
     pub fn read(args: RunArgs) -> Result<Self, SettingsError> {
         let nodes = Nodes::read(&args.nodes)?;
-        let keys = keys(&args.key, &nodes.prefix)?;
+        let keys = match args.slots {
+            None => keys(&args.key, &nodes.prefix)?,
+            Some(number) => slots(&args.key, number, &nodes.prefix)?,
+        };
         let timing = timing(Some(args.ttl), &nodes, args.child.grace, args.child.margin)?;
         let timing = match args.min_hold {
-            Some(hold) => {
-                let longest = nodes.max_ttl.as_ref().map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-                let hold = MinHold::new(hold, longest).map_err(SettingsError::config)?;
-                timing.keeping(hold)
-            }
+            Some(hold) => timing.keeping(min_hold(hold, &nodes)?),
             None => timing,
         };
         let patience = patience(&args.waiting, args.skip);
@@ -85,7 +84,8 @@ impl RunSettings {
             prog: prog.map(|name| name.to_string_lossy().into_owned()),
             ..holder(&nodes, &timing, args.label.clone())
         };
-        let subject = subject(&keys, &nodes, patience);
+        let sought = if args.slots.is_some() { Sought::Slot } else { Sought::All };
+        let subject = subject(&keys, sought, &nodes, patience);
         let credentials =
             if args.child.keep_credentials { Credentials::Keep } else { Credentials::Hide };
         let facts = Facts {
@@ -103,6 +103,7 @@ impl RunSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: guard(&nodes, &timing),
+            slots: args.slots.map(usize::from),
             kin,
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
@@ -137,12 +138,32 @@ pub fn format(args: &RunArgs) -> Format {
 }
 
 pub(super) fn keys(names: &[OsString], prefix: &str) -> Result<Vec<Key>, SettingsError> {
-    let keys: Result<Vec<Key>, _> =
-        names.iter().map(|name| Key::new(prefix, name.as_bytes())).collect();
-    let mut keys = keys.map_err(|error| SettingsError::usage(format!("--key: {error}")))?;
+    let mut keys: Vec<Key> =
+        names.iter().map(|name| key(name, prefix)).collect::<Result<_, _>>()?;
     keys.sort();
     keys.dedup();
     Ok(keys)
+}
+
+fn key(name: &OsStr, prefix: &str) -> Result<Key, SettingsError> {
+    Key::new(prefix, name.as_bytes())
+        .map_err(|error| SettingsError::usage(format!("--key: {error}")))
+}
+
+/// The keys of so many slots, the first of which is the plain lock's.
+fn slots(names: &[OsString], number: u8, prefix: &str) -> Result<Vec<Key>, SettingsError> {
+    let [name] = names else {
+        return Err(SettingsError::usage(
+            "--slots takes one --key, from which it makes the others",
+        ));
+    };
+    let numbered = (2..=number).map(|slot| {
+        let mut key = name.clone();
+        key.push(format!("#{slot}"));
+        key
+    });
+    let names = std::iter::once(name.clone()).chain(numbered);
+    names.map(|name| key(&name, prefix)).collect()
 }
 
 fn root(args: &RunArgs, kin: &[Token]) -> Result<Root, SettingsError> {
@@ -201,15 +222,18 @@ pub(super) fn timing(
             return Err(SettingsError::config(format!("{name} must be at least 1ms")));
         }
     }
-    let limit = nodes.max_ttl.as_ref().filter(|_| ttl.is_some());
-    let max = limit.map_or(Ttl::DEFAULT_MAX, |entry| entry.value);
-    let ttl = Ttl::new(ttl.unwrap_or(USUAL_TTL), max).map_err(|error| match limit {
-        Some(Entry { place, .. }) if matches!(error, TimingError::TooLong { .. }) => {
-            SettingsError::config(format!("{error} ({place})"))
-        }
-        _ => SettingsError::config(error),
-    })?;
+    let ttl = match ttl {
+        Some(ttl) => Ttl::new(ttl, nodes.longest()),
+        // Nobody asked for it: no limit is for it.
+        None => Ttl::new(USUAL_TTL, Ttl::DEFAULT_MAX),
+    };
+    let ttl = ttl.map_err(|error| nodes.refuse(&error))?;
     Timing::new(ttl, &limits).map_err(SettingsError::config)
+}
+
+/// Nobody keeps a lock for longer than nodes may have to remember one.
+fn min_hold(hold: Duration, nodes: &Nodes) -> Result<MinHold, SettingsError> {
+    MinHold::new(hold, nodes.longest()).map_err(|error| nodes.refuse(&error))
 }
 
 pub(super) fn fencing(wanted: bool) -> Fencing {
@@ -221,7 +245,7 @@ pub(super) fn guard(nodes: &Nodes, timing: &Timing) -> GuardTerms {
     GuardTerms {
         rule: nodes.restart_guard,
         own: timing.longest().max(limit.unwrap_or_default()),
-        max_ttl: limit.unwrap_or(Ttl::DEFAULT_MAX),
+        max_ttl: nodes.longest(),
     }
 }
 
@@ -236,11 +260,15 @@ pub(super) fn patience(args: &WaitArgs, skip: bool) -> Patience {
 }
 
 /// What it is about, for people.
-pub(super) fn subject(keys: &[Key], nodes: &Nodes, patience: Patience) -> Subject {
+pub(super) fn subject(keys: &[Key], sought: Sought, nodes: &Nodes, patience: Patience) -> Subject {
     let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
     Subject {
-        key: keys.join(", "),
+        key: match sought {
+            Sought::All => keys.join(", "),
+            Sought::Slot => keys[..1].concat(),
+        },
         keys,
+        sought,
         nodes: nodes.names(),
         patience: promise(patience),
         limit: match patience {
@@ -275,7 +303,7 @@ pub(super) fn holder(nodes: &Nodes, timing: &Timing, label: Option<String>) -> H
         fleet: nodes.fleet.fingerprint(&nodes.prefix),
         every: None,
         until: None,
-        label,
+        label: label.filter(|label| !label.is_empty()),
         prog: None,
     }
 }

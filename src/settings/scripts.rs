@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     child::RUN_VARIABLE,
-    cli::{AcquireArgs, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
+    cli::{AcquireArgs, ColorArg, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
     protocol::{Contract, GuardTerms, Holder, Key, RestartGuard, Timing, Token, Wanted},
-    ui::{self, Format, Hush, Subject, Tone},
+    ui::{self, Color, Format, Hush, Palette, Sought, Subject, Tone},
 };
 
 /// Locks on nodes.
@@ -111,7 +111,7 @@ impl AcquireSettings {
         let keys = keys(&args.key, &nodes.prefix)?;
         let timing = timing(Some(args.ttl), &nodes, None, None)?;
         let patience = patience(&args.waiting, false);
-        let mut subject = subject(&keys, &nodes, patience);
+        let mut subject = subject(&keys, Sought::All, &nodes, patience);
         // It has no --skip.
         subject.patience = subject.patience.replace(", --skip", "");
         let contract = Contract {
@@ -128,6 +128,7 @@ impl AcquireSettings {
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
             guard: run_guard(&nodes, &timing),
+            slots: None,
             kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),
         };
@@ -225,6 +226,8 @@ pub struct StatusSettings {
     pub wanted: Wanted,
     /// JSON instead of tables.
     pub json: bool,
+    /// Whether the tables have colours.
+    pub palette: Palette,
     /// Again and again, with such a pause.
     pub watch: Option<Duration>,
     /// The exit code says whether a lock is held.
@@ -242,6 +245,7 @@ impl StatusSettings {
             target: Target::read(&args.nodes, &names, None)?,
             wanted: if args.all { Wanted::AllThatExpire } else { Wanted::Ours },
             json: args.json,
+            palette: palette(args.color),
             watch: args.watch.map(|pause| pause.unwrap_or(Duration::from_secs(1))),
             exit_code: args.exit_code,
         })
@@ -254,6 +258,8 @@ pub struct DoctorSettings {
     pub target: Target,
     /// JSON instead of lines.
     pub json: bool,
+    /// Whether the lines have colours.
+    pub palette: Palette,
     /// Warnings are an error.
     pub strict: bool,
     /// Until all is whole, but no longer.
@@ -268,10 +274,19 @@ impl DoctorSettings {
         Ok(Self {
             target: Target::read(&nodes, &[], None)?,
             json: args.json,
+            palette: palette(args.color),
             strict: args.strict,
             wait: args.wait,
         })
     }
+}
+
+fn palette(arg: ColorArg) -> Palette {
+    Palette::of_stdout(match arg {
+        ColorArg::Auto => Color::Auto,
+        ColorArg::Always => Color::Always,
+        ColorArg::Never => Color::Never,
+    })
 }
 
 fn surrounding(name: &str) -> Option<String> {

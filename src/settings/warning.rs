@@ -10,6 +10,8 @@ pub enum Warning {
     PasswordInArgv,
     /// Everybody can read the password's file.
     PasswordFileExposed(PathBuf),
+    /// Everybody can read the key of our certificate.
+    KeyExposed(PathBuf),
     /// Everybody can read the configuration, and there is a password in it.
     ConfigExposed(PathBuf),
 }
@@ -19,7 +21,9 @@ impl Warning {
     pub const fn check(&self) -> &'static str {
         match self {
             Self::PasswordInArgv => "password-in-argv",
-            Self::PasswordFileExposed(_) | Self::ConfigExposed(_) => "secret-exposed",
+            Self::PasswordFileExposed(_) | Self::KeyExposed(_) | Self::ConfigExposed(_) => {
+                "secret-exposed"
+            }
         }
     }
 
@@ -33,11 +37,24 @@ impl Warning {
             Self::PasswordFileExposed(path) => {
                 format!("everybody on this machine can read the password in {}", path.display())
             }
+            Self::KeyExposed(path) => {
+                format!("everybody on this machine can read the key {}", path.display())
+            }
             Self::ConfigExposed(path) => format!(
                 "everybody on this machine can read the configuration {}, and there is a password \
                  in it",
                 path.display()
             ),
+        }
+    }
+
+    /// What it endangers.
+    pub const fn endangers(&self) -> &'static str {
+        match self {
+            Self::PasswordInArgv | Self::PasswordFileExposed(_) | Self::ConfigExposed(_) => {
+                "the nodes: whoever knows the password can free and forge locks"
+            }
+            Self::KeyExposed(_) => "the nodes: whoever has the key is taken for us",
         }
     }
 
@@ -47,7 +64,9 @@ impl Warning {
             Self::PasswordInArgv => {
                 "use --password-file, REDLOCK_PASSWORD or a configuration file".to_owned()
             }
-            Self::PasswordFileExposed(path) | Self::ConfigExposed(path) => {
+            Self::PasswordFileExposed(path)
+            | Self::KeyExposed(path)
+            | Self::ConfigExposed(path) => {
                 format!("chmod o-r {}", path.display())
             }
         }

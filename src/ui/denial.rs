@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::secure;
 use crate::{
     duration::show,
     protocol::{
@@ -14,9 +15,32 @@ use crate::{
 /// The nodes of a list, in canonical order, as they are written.
 pub type Names = [String];
 
+/// What is wanted of the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sought {
+    /// All of them together.
+    #[default]
+    All,
+    /// Any one.
+    Slot,
+}
+
 /// The sentence for `denial` of the locks `keys`.
-pub fn sentence(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> String {
-    let key = keys.join(", ");
+pub fn sentence(
+    denial: &Denial,
+    (keys, sought): (&[String], Sought),
+    names: &Names,
+    now: SystemTime,
+) -> String {
+    if sought == Sought::Slot
+        && let Some(text) = slots(denial, keys, names, now)
+    {
+        return text;
+    }
+    let key = match sought {
+        Sought::All => keys.join(", "),
+        Sought::Slot => keys[..1].concat(),
+    };
     let holders = holders(denial, keys, names, now);
     // Of several keys each holder's is named.
     let held = |it: &str| match keys {
@@ -78,6 +102,67 @@ pub fn sentence(denial: &Denial, keys: &[String], names: &Names, now: SystemTime
         )),
     }
 }
+
+/// Where one of several slots would do, and they are taken: how many, and who has them.
+fn slots(denial: &Denial, keys: &[String], names: &Names, now: SystemTime) -> Option<String> {
+    let (key, number) = (keys.first()?, keys.len());
+    let all = match number {
+        1 => format!("the only slot of '{key}' is held"),
+        _ => format!("all {number} slots of '{key}' are held"),
+    };
+    let text = match denial.verdict {
+        Verdict::Held => all,
+        Verdict::Contended => format!(
+            "'{key}' is contended: none of {number} slots is free, and not each is really held"
+        ),
+        Verdict::Ourselves { .. } => {
+            return Some(format!(
+                "{all} by the very run that this is part of, which would be waited for without \
+                 end; to run under its lock: --reentrant"
+            ));
+        }
+        _ => return None,
+    };
+    let mut seen: Vec<(&Obstacle, Option<Duration>)> = Vec::new();
+    for obstacle in denial.nodes.iter().flat_map(|view| match view {
+        NodeView::Held(obstacles) => obstacles.as_slice(),
+        _ => &[],
+    }) {
+        let same = |(other, _): &&mut (&Obstacle, _)| {
+            other.key == obstacle.key && identity(&other.occupant) == identity(&obstacle.occupant)
+        };
+        match seen.iter_mut().find(same) {
+            // `None` is for ever.
+            Some((_, longest)) => {
+                *longest = longest.zip(obstacle.expires_in).map(|(a, b)| a.max(b))
+            }
+            None => seen.push((obstacle, obstacle.expires_in)),
+        }
+    }
+    // Who comes first is told in full: the lock that would end first.
+    seen.sort_by_key(|(obstacle, expires)| (expires.is_none(), *expires, obstacle.key));
+    let mut told = seen
+        .iter()
+        .enumerate()
+        .take(NAMED)
+        .map(|(place, (obstacle, expires))| {
+            if place == 0 {
+                describe(&obstacle.occupant, *expires, now)
+            } else {
+                name(&obstacle.occupant)
+            }
+        })
+        .collect::<Vec<_>>();
+    if seen.len() > NAMED {
+        told.push(format!("{} more", seen.len() - NAMED));
+    }
+    let who = if told.is_empty() { String::new() } else { format!(", by {}", told.join(", ")) };
+    let troubles = troubles(&denial.nodes, names).map(|it| format!("; {it}"));
+    Some(format!("{text}{who}{}", troubles.unwrap_or_default()))
+}
+
+/// So many holders of slots are named.
+const NAMED: usize = 8;
 
 /// A run around us has the key at this place.
 fn ourselves(denial: &Denial, place: usize, keys: &[String]) -> String {
@@ -289,6 +374,8 @@ pub fn trouble(trouble: &Trouble) -> String {
         Trouble::Silent => "connected, but no answer in time".to_owned(),
         Trouble::Cut => "closed the connection".to_owned(),
         Trouble::Garbage => "does not speak the Redis protocol".to_owned(),
+        Trouble::Tls(it) => secure::words(it),
+        Trouble::SpeaksTls => "speaks TLS there".to_owned(),
     }
 }
 
@@ -337,7 +424,12 @@ mod tests {
         let value = ours();
         let nodes = [held(&value, 25_000), held(&value, 26_000), NodeView::Free];
         assert_eq!(
-            sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(1_700_000_192)),
+            sentence(
+                &denial(Verdict::Held, nodes),
+                (&["K".into()], Sought::All),
+                &names(),
+                at(1_700_000_192)
+            ),
             "'K' is held by db1 pid 4242 (backup, dump, nightly) since 2023-11-14T22:13:20Z \
              (3m 12s ago; alive: extended 4s ago)"
         );
@@ -355,7 +447,7 @@ mod tests {
         };
         let keys = ["a", "b", "c"].map(String::from);
         let told = |verdict, nodes: [NodeView; 3]| {
-            sentence(&denial(verdict, nodes), &keys, &names(), at(0))
+            sentence(&denial(verdict, nodes), (&keys, Sought::All), &names(), at(0))
         };
         assert_eq!(
             told(Verdict::Held, [held(&[1]), held(&[1]), NodeView::Free]),
@@ -374,12 +466,43 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_counted_and_their_holders_named_the_first_to_end_in_full() {
+        let value = |pid: u32| {
+            let holder = Holder { host: "db".into(), pid, user: "u".into(), ..Holder::default() };
+            Occupant::Value(holder.value(Token::from_random(u128::from(pid))).into_bytes())
+        };
+        let view = |slots: &[(usize, u64)]| {
+            let obstacle = |&(key, ms): &(usize, u64)| Obstacle {
+                key,
+                occupant: value(u32::try_from(key).unwrap() + 1),
+                expires_in: Some(Duration::from_millis(ms)),
+            };
+            NodeView::Held(slots.iter().map(obstacle).collect())
+        };
+        let told = |verdict, slots: &[(usize, u64)], number: usize| {
+            let keys: Vec<String> = (0..number).map(|slot| format!("K#{}", slot + 1)).collect();
+            let nodes = [view(slots), view(slots), NodeView::Troubled(Trouble::Silent)];
+            sentence(&denial(verdict, nodes), (&keys, Sought::Slot), &names(), at(0))
+        };
+        assert_eq!(
+            told(Verdict::Held, &[(0, 9000), (1, 2000), (2, 5000)], 3),
+            "all 3 slots of 'K#1' are held, by db pid 2 (u) since 1970-01-01T00:00:00Z (0ms ago; \
+             expires in 2s), db pid 3, db pid 1; c:1: connected, but no answer in time"
+        );
+        let many: Vec<(usize, u64)> = (0..64).map(|slot| (slot, 9000)).collect();
+        let text = told(Verdict::Held, &many, 64);
+        assert!(text.starts_with("all 64 slots") && text.contains("db pid 8, 56 more"), "{text}");
+        let text = told(Verdict::Contended, &[(1, 2000)], 2);
+        assert!(text.starts_with("'K#1' is contended: none of 2 slots is free"), "{text}");
+    }
+
+    #[test]
     fn wait_for_ourselves_names_the_key_the_run_and_the_way_out() {
         let value = ours();
         let nodes = [held(&value, 5_000), held(&value, 5_000), NodeView::Free];
         let verdict = Verdict::Ourselves { key: 0 };
         assert_eq!(
-            sentence(&denial(verdict, nodes), &["K".into()], &names(), at(0)),
+            sentence(&denial(verdict, nodes), (&["K".into()], Sought::All), &names(), at(0)),
             "'K' is held by the very run that this is part of (db1 pid 4242), which would be \
              waited for without end; to run under its lock: --reentrant"
         );
@@ -389,7 +512,8 @@ mod tests {
     fn holder_that_stopped_extending_is_late() {
         let value = ours();
         let nodes = [held(&value, 5_000), held(&value, 5_000), NodeView::Free];
-        let text = sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(0));
+        let text =
+            sentence(&denial(Verdict::Held, nodes), (&["K".into()], Sought::All), &names(), at(0));
         assert!(text.ends_with("(0ms ago; late: not extended for 25s, expires in 5s)"), "{text}");
     }
 
@@ -401,7 +525,12 @@ mod tests {
         // One node was asked before the holder was done.
         let nodes = [held(done.as_bytes(), 38_000), held(&ours(), 30_000), NodeView::Free];
         assert_eq!(
-            sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(1_700_000_012)),
+            sentence(
+                &denial(Verdict::Held, nodes),
+                (&["K".into()], Sought::All),
+                &names(),
+                at(1_700_000_012)
+            ),
             "'K' is held by db1 pid 4242 (backup, dump, nightly) since 2023-11-14T22:13:20Z \
              (12s ago; finished, held until 22:14:10Z, expires in 38s)"
         );
@@ -413,7 +542,8 @@ mod tests {
     fn holder_that_is_kept_beyond_its_ttl_is_not_called_alive() {
         let value = ours();
         let nodes = [held(&value, 40_000), held(&value, 40_000), NodeView::Free];
-        let text = sentence(&denial(Verdict::Held, nodes), &["K".into()], &names(), at(0));
+        let text =
+            sentence(&denial(Verdict::Held, nodes), (&["K".into()], Sought::All), &names(), at(0));
         assert!(text.ends_with("(0ms ago; kept, expires in 40s)"), "{text}");
     }
 
@@ -422,7 +552,12 @@ mod tests {
         let down = NodeView::Troubled(Trouble::Unreachable("connection refused".into()));
         let nodes = [held(b"thief", 5_000), NodeView::Free, down];
         assert_eq!(
-            sentence(&denial(Verdict::Contended, nodes), &["K".into()], &names(), at(0)),
+            sentence(
+                &denial(Verdict::Contended, nodes),
+                (&["K".into()], Sought::All),
+                &names(),
+                at(0)
+            ),
             "'K' is contended: nobody has a quorum, but it is held by another client's value \
              'thief' (expires in 5s) on a:1; c:1: connection refused"
         );
@@ -434,7 +569,12 @@ mod tests {
         let silent = || NodeView::Troubled(Trouble::Silent);
         let nodes = [silent(), NodeView::Refused(refusal), silent()];
         assert_eq!(
-            sentence(&denial(Verdict::Unavailable, nodes), &["K".into()], &names(), at(0)),
+            sentence(
+                &denial(Verdict::Unavailable, nodes),
+                (&["K".into()], Sought::All),
+                &names(),
+                at(0)
+            ),
             "no quorum for 'K' (2 of 3 nodes needed): a:1, c:1: connected, but no answer in time; \
              b:1: refused: LOADING wait"
         );
@@ -446,7 +586,7 @@ mod tests {
         let youth = |nodes, votes_in| Verdict::Guarded(Youth { nodes, guard: s(30), votes_in });
         let told = |verdict| {
             let nodes = [NodeView::Ours, NodeView::Ours, NodeView::Ours];
-            sentence(&denial(verdict, nodes), &["K".into()], &names(), at(0))
+            sentence(&denial(verdict, nodes), (&["K".into()], Sought::All), &names(), at(0))
         };
         assert_eq!(
             told(youth(2, Some(s(22)))),
@@ -468,7 +608,7 @@ mod tests {
             unfit(Unfit::Replica),
         ];
         assert_eq!(
-            sentence(&denial(Verdict::Unfit, nodes), &["K".into()], &names(), at(0)),
+            sentence(&denial(Verdict::Unfit, nodes), (&["K".into()], Sought::All), &names(), at(0)),
             "the list of nodes cannot keep 'K': a:1: the same server as c:1; c:1: a replica; name \
              3 independent masters"
         );
@@ -486,7 +626,7 @@ mod tests {
         assert_eq!(
             sentence(
                 &denial(Verdict::Held, [hash(), hash(), hash()]),
-                &["K".into()],
+                (&["K".into()], Sought::All),
                 &names(),
                 at(0)
             ),

@@ -54,6 +54,11 @@ pub fn exit(code: u8, reason: &str, wall: SystemTime) -> String {
     Value::Object(object).to_string()
 }
 
+/// A warning that is always said.
+pub fn warning(text: &str, wall: SystemTime) -> String {
+    Value::Object(head("warning", text, wall)).to_string()
+}
+
 fn head(event: &str, text: &str, wall: SystemTime) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("v".into(), 1.into());

@@ -1,6 +1,7 @@
 //! What would mend a node that does not vote, by its own words: one classification for the message
 //! of a run that finds no quorum and for `redlock doctor`.
 
+use super::secure;
 use crate::protocol::{NodeView, Refusal, Trouble};
 
 /// What a refusal or a trouble is called, and what would mend it.
@@ -100,6 +101,8 @@ pub fn trouble(trouble: &Trouble) -> Remedy {
         Trouble::Garbage => {
             ("no-redis", "correct the port in the list; if it is a TLS port, write rediss://")
         }
+        Trouble::Tls(it) => return secure::remedy(it),
+        Trouble::SpeaksTls => ("speaks-tls", "write rediss:// in the list"),
     };
     Remedy { check, mend }
 }

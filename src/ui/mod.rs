@@ -1,6 +1,7 @@
 //! The only module that writes to the terminal. Standard output is the command's; our words go to
 //! standard error, one line each, prefixed `redlock: `. A line is one write(2) whose failure is
-//! ignored: a closed terminal or pipe must never end a run.
+//! ignored: a closed terminal or pipe must never end a run, and one that nobody reads any more must
+//! not hold it up.
 
 mod clean;
 mod denial;
@@ -8,15 +9,27 @@ mod json;
 mod live;
 pub mod mend;
 mod notice;
+mod paint;
+mod secure;
 mod table;
 mod voice;
 mod words;
 
-use std::{fmt::Display, os::fd::AsFd};
+use std::{
+    fmt::Display,
+    os::fd::AsFd,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 
 pub use clean::clean;
-pub use denial::{Names, describe, finished, trouble, troubles};
+pub use denial::{Names, Sought, describe, finished, trouble, troubles};
 pub use notice::{EndedBy, Level, Notice, OnLost, Process, Reason, Say};
+pub use paint::{Color, Hue, Palette};
 pub use table::Table;
 pub use voice::{Format, Hush, Tone, Voice};
 pub use words::Subject;
@@ -26,6 +39,14 @@ pub fn exit(format: Format, code: u8, reason: &str) {
     match format {
         Format::Text => exit_line(code, reason),
         Format::Json => object(&json::exit(code, reason, std::time::SystemTime::now())),
+    }
+}
+
+/// A warning that is always said, whatever was asked for.
+pub fn warning(format: Format, text: &str) {
+    match format {
+        Format::Text => line(&format!("warning: {text}")),
+        Format::Json => object(&json::warning(text, std::time::SystemTime::now())),
     }
 }
 
@@ -43,7 +64,7 @@ pub fn line(text: &str) {
 pub fn warn(warnings: &[impl Display]) {
     if is_terminal() {
         for warning in warnings {
-            line(&warning.to_string());
+            line(&format!("warning: {warning}"));
         }
     }
 }
@@ -53,18 +74,13 @@ pub fn exit_line(code: u8, reason: &str) {
     line(&format!("exit {code}: {reason}"));
 }
 
-/// Writes a text that the user asked for (help, version) to standard output.
-pub fn print(text: &str) {
-    write(rustix::stdio::stdout(), text);
-}
-
 /// Writes what a script waits for to standard output, and says when that failed.
 pub fn deliver(text: &str) -> std::io::Result<()> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), rest) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -162,13 +178,31 @@ pub fn is_terminal() -> bool {
     rustix::termios::isatty(rustix::stdio::stderr())
 }
 
+/// How long a slow reader may hold up a line. One that has stopped (^S, a pipe that is full) is
+/// waited for once.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// A pipe that is ready takes as much without blocking (pipe(7): `PIPE_BUF`).
+const PIECE: usize = 4096;
+/// The last line did not get through.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Writes what may be lost: a run that waited for its reader could neither end its command in time
+/// nor hear a signal. So where a line does not get through the rest of it is dropped.
 fn write(fd: impl AsFd, text: &str) {
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        match rustix::io::write(&fd, rest) {
-            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return,
+    let mut patience = if STOPPED.load(Ordering::Relaxed) { Timespec::default() } else { PATIENCE };
+    for mut rest in text.as_bytes().chunks(PIECE) {
+        while !rest.is_empty() {
+            match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&patience)) {
+                Ok(0) => return STOPPED.store(true, Ordering::Relaxed),
+                // A signal is no reason to wait again from the beginning.
+                Err(Errno::INTR) => patience = Timespec::default(),
+                _ => match rustix::io::write(&fd, rest) {
+                    Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                    Err(Errno::INTR) => {}
+                    Err(_) => return,
+                },
+            }
         }
     }
+    STOPPED.store(false, Ordering::Relaxed);
 }

@@ -35,7 +35,7 @@ pub struct Process {
 pub enum Notice {
     /// Progress of the lock: waiting, outages, extensions. The sentences are the protocol's.
     Note(Note),
-    /// `everybody on this machine can read the password in ...; to mend it: chmod o-r ...`: what
+    /// `warning: everybody on this machine can read the password in ...; to mend it: chmod o-r ...`: what
     /// works and should be mended all the same.
     Warning(String),
     /// `got 'K' after 3m 12s`, when the wait was announced

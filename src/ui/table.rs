@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::clean;
+use super::{Hue, Palette, clean};
 
 /// A table that keeps the widths of its columns, so that rows can be added page by page.
 #[derive(Clone, Debug, Default)]
@@ -32,16 +32,27 @@ impl Table {
 
     /// One row as a line, with its line end.
     pub fn row(&self, cells: &[String]) -> String {
+        self.painted(cells, Palette::Plain, |_| None)
+    }
+
+    /// The same with colours, by the number of the column.
+    pub fn painted(
+        &self,
+        cells: &[String],
+        palette: Palette,
+        hue: impl Fn(usize) -> Option<Hue>,
+    ) -> String {
         let mut line = String::new();
         for (place, cell) in cells.iter().enumerate() {
             let cell = clean(cell);
+            let painted = palette.paint(hue(place).filter(|_| !cell.is_empty()), &cell);
             // Writing to a String cannot fail.
             let _ = if place + 1 == cells.len() {
-                write!(line, "{cell}")
+                write!(line, "{painted}")
             } else {
                 let room = self.widths.get(place).copied().unwrap_or(0);
                 let fill = room.saturating_sub(width(&cell)) + GAP;
-                write!(line, "{cell}{:fill$}", "")
+                write!(line, "{painted}{:fill$}", "")
             };
         }
         line.truncate(line.trim_end().len());
@@ -66,5 +77,10 @@ mod tests {
         assert_eq!(table.row(&rows[0]), "a       1\n");
         assert_eq!(table.row(&rows[1]), "\u{fffd}[2Jbü  2\n");
         assert_eq!(table.row(&["x".into(), String::new()]), "x\n");
+        // Colour is for words that were cleaned before, and takes no room.
+        let all = |palette| table.painted(&rows[1], palette, |_| Some(Hue::Bad));
+        assert_eq!(all(Palette::Plain), table.row(&rows[1]));
+        let painted = "\x1b[31m\u{fffd}[2Jbü\x1b[0m  \x1b[31m2\x1b[0m\n";
+        assert_eq!(all(Palette::Coloured), painted);
     }
 }

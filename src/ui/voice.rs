@@ -75,11 +75,22 @@ pub struct Voice {
     tone: Tone,
     /// When the next line about waiting is due, and the pause after it; `None` before the first.
     heartbeat: Option<(Tick, Duration)>,
+    /// What the last line about waiting was about.
+    topic: Topic,
     /// What we wait for, as heard at that time.
     told: Option<(Note, Tick)>,
     live: Live,
     /// How long the lock took, until it was said.
     waited: Duration,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Topic {
+    /// Whoever has the lock.
+    Lock,
+    /// Nodes.
+    Quorum,
 }
 
 /// Lines about waiting are at most so far apart.
@@ -89,7 +100,8 @@ impl Voice {
     /// A voice that has not said anything.
     pub fn new(subject: Subject, tone: Tone) -> Self {
         let live = Live::new(subject.limit);
-        Self { subject, tone, heartbeat: None, told: None, live, waited: Duration::ZERO }
+        let (heartbeat, topic, told) = (None, Topic::Lock, None);
+        Self { subject, tone, heartbeat, topic, told, live, waited: Duration::ZERO }
     }
 
     /// The lines for `notice`, as far as they are due.
@@ -118,8 +130,17 @@ impl Voice {
     fn line(&mut self, notice: &Notice, now: Tick, wall: SystemTime) -> Option<String> {
         match notice {
             Notice::Note(Note::Nodes(_)) => return None,
-            Notice::Note(Note::Waiting(_) | Note::Outage(_)) if !self.heartbeat_is_due(now) => {
-                return None;
+            Notice::Note(note @ (Note::Waiting(_) | Note::Outage(_))) => {
+                let topic =
+                    if matches!(note, Note::Outage(_)) { Topic::Quorum } else { Topic::Lock };
+                // The beginning of an outage is said whenever it comes.
+                if topic == Topic::Quorum && self.topic == Topic::Lock {
+                    self.heartbeat = None;
+                }
+                self.topic = topic;
+                if !self.heartbeat_is_due(now) {
+                    return None;
+                }
             }
             Notice::Note(Note::Recovered) => self.heartbeat = None,
             Notice::Acquired { waited } => {
@@ -286,13 +307,14 @@ impl Voice {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::denial::Sought, *};
     use crate::protocol::{Denial, NodeIndex, NodeView, Obstacle, Occupant, Verdict};
 
     fn voice(tone: Tone) -> Voice {
         let subject = Subject {
             key: "K".into(),
             keys: vec!["K".into()],
+            sought: Sought::All,
             nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
             patience: "waiting without limit (-n, -w D)".into(),
             limit: None,
@@ -328,6 +350,19 @@ mod tests {
         let spoken: Vec<u64> =
             (0..2000).filter(|at| said(&mut voice, &waiting, *at).is_some()).collect();
         assert_eq!(spoken, [0, 30, 90, 210, 450, 750, 1050, 1350, 1650, 1950]);
+    }
+
+    #[test]
+    fn outage_is_said_when_it_begins_whatever_was_said_before() {
+        let mut voice = voice(Tone::default());
+        let waiting = Notice::Note(Note::Waiting(denial()));
+        let outage = Denial { verdict: Verdict::Unavailable, ..denial() };
+        let outage = Notice::Note(Note::Outage(outage));
+        let mut says = |notice: &Notice, at| said(&mut voice, notice, at).is_some();
+        assert!(says(&waiting, 0) && !says(&waiting, 1));
+        assert!(says(&outage, 2) && !says(&outage, 3));
+        assert!(says(&outage, 32), "the heartbeat begins anew");
+        assert!(says(&Notice::Note(Note::Recovered), 33) && says(&waiting, 34));
     }
 
     #[test]

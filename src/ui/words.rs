@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::{
-    denial, mend,
+    denial::{self, Sought},
+    mend,
     notice::{EndedBy, Notice, OnLost, Process, Reason},
 };
 use crate::{
@@ -17,10 +18,12 @@ const NAMED: usize = 8;
 /// What a run is about, for people.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The lock's name (several: joined by a comma).
+    /// The lock's name (several: joined by a comma; of slots: the first's).
     pub key: String,
-    /// The keys, sorted.
+    /// The keys.
     pub keys: Vec<String>,
+    /// What is wanted of them.
+    pub sought: Sought,
     /// The nodes as they are written, in canonical order.
     pub nodes: Vec<String>,
     /// How the wait ends, for the line that announces it.
@@ -32,7 +35,7 @@ pub struct Subject {
 impl Subject {
     /// Why the lock could not be had.
     pub(super) fn denial(&self, denial: &Denial, now: SystemTime) -> String {
-        denial::sentence(denial, &self.keys, &self.nodes, now)
+        denial::sentence(denial, (&self.keys, self.sought), &self.nodes, now)
     }
 
     /// What a run waits for.
@@ -40,6 +43,7 @@ impl Subject {
         let (key, patience) = (&self.key, &self.patience);
         let text = self.denial(denial, now);
         let text = text.strip_prefix(&format!("'{key}' is ")).unwrap_or(&text);
+        let text = text.replacen(&format!("slots of '{key}'"), "slots", 1);
         let left = self.limit.filter(|_| denial.waited >= Duration::from_secs(1));
         let left = left.map(|limit| {
             let left = limit.saturating_sub(denial.waited);
@@ -70,7 +74,7 @@ impl Subject {
         let key = &self.key;
         match notice {
             Notice::Note(note) => self.note(note, now),
-            Notice::Warning(text) => text.clone(),
+            Notice::Warning(text) => format!("warning: {text}"),
             Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {
                 format!("{} while waiting for '{key}': giving up", signal_name(*signal))

@@ -2,7 +2,10 @@
 //! generates them anew and fails when they differ. `REDLOCK_REWRITE=1 cargo test documents` writes
 //! them.
 
+mod blocks;
 mod completion;
+mod examples;
+mod five_masters;
 mod pages;
 
 use std::{env, fs, path::Path, process::Command};
@@ -80,5 +83,42 @@ fn manual_pages_are_clean() {
         // A page may refer to others that this machine does not have.
         let found: Vec<_> = found.lines().filter(|line| !line.contains("not found: Xr")).collect();
         assert!(found.is_empty(), "{name}: {found:?}");
+    }
+}
+
+/// Lines as people read them.
+fn flowing(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// k8s-await-election#2, util-linux#313, etcd#10811: what decides whether somebody may rely on a
+/// lock, and stood nowhere.
+#[test]
+fn what_users_of_other_tools_looked_for_in_vain_is_said() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let screen = readme.lines().take(40).collect::<Vec<_>>().join("\n");
+    let mut run = redlock::cli::command().find_subcommand("run").unwrap().clone();
+    let help = run.render_long_help().to_string();
+    for (place, text, sentences) in [
+        (
+            "the README's first screen",
+            &screen,
+            &["ends the command before the lock could pass on"][..],
+        ),
+        ("the README", &readme, &["**Nothing here covers**", "fencing token", "exec redlock run"]),
+        (
+            "run --help",
+            &help,
+            &[
+                "alive when the lock could pass on",
+                "redlock stays its parent",
+                "A resource that keeps the largest number it has seen",
+            ],
+        ),
+    ] {
+        for sentence in sentences {
+            assert!(flowing(text).contains(sentence), "{place} does not say: {sentence}");
+        }
     }
 }

@@ -103,6 +103,11 @@ impl Redlock {
             .env("REDLOCK_CONFIG", "/dev/null")
     }
 
+    /// Trusts the CA in this file.
+    pub fn trusting(self, ca: &std::path::Path) -> Self {
+        self.env("REDLOCK_TLS_CA", ca)
+    }
+
     pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         let arguments = arguments.into_iter();
         self.arguments.extend(arguments.map(|text| text.as_ref().to_owned()));

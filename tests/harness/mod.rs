@@ -13,6 +13,8 @@ pub mod pty;
 pub mod resp;
 pub mod servers;
 pub mod skip;
+pub mod terminator;
+pub mod tls;
 
 use std::{
     fs,

@@ -1,13 +1,65 @@
 //! The servers of a test. They are the sandbox's own; here is what only tests want of them.
 
-pub use redlock::commands::sandbox::servers::Fleet;
-use redlock::commands::sandbox::servers::Server;
+use std::{env, fs, path::PathBuf};
 
-use super::resp::{Reply, Resp};
+pub use redlock::commands::sandbox::servers::Fleet;
+use redlock::commands::sandbox::{launcher::Launcher, servers::Server};
+
+use super::{
+    resp::{Reply, Resp},
+    scratch, script,
+};
 
 /// `count` new, empty masters.
 pub fn fleet(count: u8) -> Fleet {
     Fleet::start(count).unwrap()
+}
+
+/// A server that `scripts/servers` has fetched, where it did.
+pub fn fetched(name: &str) -> Option<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    let program = target.join("servers").join(name).join("redis-server");
+    fs::canonicalize(program).ok()
+}
+
+/// A server whose clocks are what the test says (libfaketime).
+pub struct Deceived {
+    pub server: Server,
+    place: tempfile::TempDir,
+}
+
+impl Deceived {
+    /// Starts with a clock like `+50s` or `+0 x1.05`; what is missing for it, where something is.
+    pub fn start(clock: &str) -> Result<Self, &'static str> {
+        // The distribution's server reads the processor's clock past the library.
+        let program =
+            fetched("redis-6.2").ok_or("no target/servers/redis-6.2 (scripts/servers)")?;
+        let library = fs::read_dir("/usr/lib")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path().join("faketime/libfaketimeMT.so.1")))
+            .find(|path| path.exists())
+            .ok_or("no libfaketime")?;
+        let place = scratch();
+        let deceived = format!(
+            "#!/bin/sh\nexec env LD_PRELOAD={} FAKETIME_NO_CACHE=1 FAKETIME_TIMESTAMP_FILE={} {} \"$@\"\n",
+            library.display(),
+            place.path().join("clock").display(),
+            program.display()
+        );
+        fs::write(place.path().join("clock"), clock).unwrap();
+        let program = script(&place, "redis-server", &deceived);
+        let server = Server::start(&Launcher::of(program).unwrap(), [] as [&str; 0]).unwrap();
+        Ok(Self { server, place })
+    }
+
+    /// Sets its clock anew.
+    pub fn set(&self, clock: &str) {
+        // At once: half a text would be another time.
+        let new = self.place.path().join("new");
+        fs::write(&new, clock).unwrap();
+        fs::rename(new, self.place.path().join("clock")).unwrap();
+    }
 }
 
 /// Looking into a server and putting things there, past the program under test.

@@ -101,3 +101,19 @@ fn rule_22_command_that_is_continued_in_time_goes_on() {
     run.check();
     wait_dead("the command", &pids);
 }
+
+/// Rule 23; consul#1367: a shell that has more to do does not pass a TERM on to what it waits for.
+#[test]
+fn rule_23_term_reaches_what_a_shell_has_started() {
+    let fleet = fleet(3);
+    let mut run = run(&fleet)
+        .shell("echo ready; sleep 60; :")
+        .stdout("ready\n")
+        .dies_of(Signal::TERM)
+        .start();
+    run.wait_stdout("ready\n");
+    run.signal(Signal::TERM);
+    // The sleep would be waited for, as all that the command leaves.
+    run.check();
+    assert_eq!(fleet.all_keys(), [""; 0]);
+}

@@ -241,3 +241,51 @@ fn rule_50_code_of_ours_does_not_depend_on_its_line() {
             .check();
     }
 }
+
+/// A pipe that is full, and its reader's end.
+fn full_pipe() -> (OwnedFd, OwnedFd) {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+    while rustix::io::write(&write, &[b'x'; 4096]).is_ok() {}
+    // As a command line has it: whoever writes waits.
+    rustix::fs::fcntl_setfl(&write, rustix::fs::OFlags::empty()).unwrap();
+    (read, write)
+}
+
+/// Rule 50; RedLock.net#110: what cannot be said, because the reader of our standard error has
+/// stopped reading (`2>&1 | less`, ^S), is no reason to miss an extension, a deadline or a signal.
+#[test]
+fn rule_50_reader_that_stopped_reading_costs_neither_the_lock_nor_the_command() {
+    let fleet = fleet(3);
+    let (_reader, writer) = full_pipe();
+    let deaf = |run: Redlock| {
+        run.start_as(&mut |command| {
+            command.stderr(writer.try_clone().unwrap());
+        })
+    };
+    for guardian in [&[][..], &["--no-guardian"]] {
+        // Something to say again and again: extensions, node by node.
+        let run = deaf(run_for(&fleet, "2s").args(["-vv"]).args(guardian).shell("sleep 5; exit 9"));
+        assert_eq!(run.output().end, End::Exit(9), "{guardian:?}");
+        assert_eq!(fleet.all_keys(), [""; 0]);
+    }
+    // The deadline is kept, and by us.
+    let run =
+        deaf(run_for(&fleet, "2s").args(["-vv", "--no-guardian"]).shell("echo $$; exec sleep 60"));
+    let pids = pids(&run, 1);
+    for server in fleet.servers() {
+        server.stop().unwrap();
+    }
+    let start = Instant::now();
+    wait_dead("the command", &pids);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    for server in fleet.servers() {
+        server.cont().unwrap();
+    }
+    assert_eq!(run.output().end, End::Exit(79));
+    // A wait hears its signals.
+    fleet.set_everywhere("k", "foreign");
+    let run = deaf(Redlock::run(fleet.nodes()).command(["true"]));
+    eventually("it listens", || fleet.listeners("k") == 1);
+    run.signal(Signal::TERM);
+    assert_eq!(run.output().end, End::Signal(15));
+}

@@ -58,6 +58,8 @@ pub struct Actor {
     pub phase: Phase,
     pub command: Command,
     pub outcome: Outcome,
+    /// Which of its keys it has, where one was enough.
+    pub slot: Option<usize>,
     /// Its connections, by number, newest last.
     pub links: Vec<(ConnId, usize)>,
     pub stopped: bool,
@@ -85,6 +87,7 @@ impl Actor {
             phase: Phase::Unborn,
             command: Command::None,
             outcome: Outcome::default(),
+            slot: None,
             links: Vec::new(),
             stopped: false,
             backlog: Vec::new(),
@@ -94,6 +97,14 @@ impl Actor {
             spins: 0,
             under_way: 0,
             distance,
+        }
+    }
+
+    /// The keys that it has when it has what it wants.
+    pub fn holds(&self) -> &[usize] {
+        match self.slot {
+            Some(slot) => &self.plan.keys[slot..=slot],
+            None => &self.plan.keys,
         }
     }
 

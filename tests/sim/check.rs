@@ -25,8 +25,10 @@ pub enum Rule {
     QuorumCarries,
     /// 2: a command that is alive has its validity in the future.
     AliveWithinValidity,
-    /// 4: no key remains.
+    /// 4: no key remains but for a wanted min-hold.
     NoLeftover,
+    /// Section 6: while a min-hold lasts nobody else's command starts.
+    MinHold,
     /// 5: a release is the last thing that a token sends, and no connection is given up while an
     /// acquire may still arrive on it.
     ReleaseIsFinal,
@@ -199,9 +201,16 @@ impl Check {
                 let what = format!("client {actor} sends {kind:?} to node {node} after a release");
                 return self.broken(Rule::ReleaseIsFinal, at, what);
             }
+            let won = account.claim.is_some_and(|claim| claim.token == token);
+            if let Request::Finish { .. } = request {
+                account.released.push(token);
+                if !won {
+                    let what = format!("client {actor} keeps a lock that it never had");
+                    return self.broken(Rule::NoLeftover, at, what);
+                }
+            }
             if let Request::Release { announce, .. } = request {
                 account.released.push(token);
-                let won = account.claim.is_some_and(|claim| claim.token == token);
                 if *announce != won {
                     let what = format!("client {actor} announces {announce}, had the lock {won}");
                     return self.broken(Rule::Announcements, at, what);

@@ -34,14 +34,15 @@ impl World<'_> {
         self.note(|| format!("client {actor} spawns its command, {left:?} left"));
         self.at(done, Due::Done(actor));
         self.set_deadline(actor);
-        let keys = self.actors[actor].plan.keys.clone();
-        let also = |other: &Actor| other.plan.keys.iter().any(|key| keys.contains(key));
+        let keys = self.actors[actor].holds().to_vec();
+        let also = |other: &Actor| other.holds().iter().any(|key| keys.contains(key));
         let mut others = self.holders.iter().filter(|other| **other != actor);
         let other = others.find(|other| also(&self.actors[**other]));
         if let (Some(other), Premise::Kept | Premise::Guarded) = (other, self.plan.premise) {
             let what = format!("the commands of clients {other} and {actor} run at once");
             self.broken(Rule::OneHolder, what);
         }
+        self.check_min_hold(actor);
     }
 
     /// The deadline follows the validity, with the margin that KILL needs.
@@ -96,7 +97,8 @@ impl World<'_> {
         a.ending_since = Some(self.now);
         self.check.ends(actor);
         self.note(|| format!("client {actor} stops"));
-        self.think(actor, Machine::stop);
+        let ran = self.actors[actor].outcome.ran;
+        self.think(actor, if ran { Machine::finish } else { Machine::stop });
     }
 
     pub(super) fn signal(&mut self, actor: usize) {

@@ -1,7 +1,10 @@
 //! The real session with one of its rules broken from outside: its requests are changed on their
 //! way out, and the answers put in order again on their way back, so that it notices nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use redlock::{
     clock::Tick,
@@ -29,12 +32,20 @@ pub enum Twist {
     HealsAtOnce,
     /// A definite loss is kept from the shell.
     LossUnsaid,
+    /// A lock that is to be kept for a time is released with its command.
+    NotKept,
+    /// No extension asks for more than the ttl.
+    KeptAtTheEndOnly,
+    /// What nobody ran under is kept as well.
+    KeptWithoutCommand,
 }
 
 /// Makes sessions with this twist.
 pub fn twisted(twist: Twist) -> impl Fn(Contract) -> Box<Brain> {
     move |contract| {
+        let ttl = contract.timing.ttl;
         Box::new(Twisted {
+            ttl,
             inner: session(contract),
             twist,
             owed: HashMap::new(),
@@ -59,6 +70,7 @@ enum Owed {
 }
 
 struct Twisted {
+    ttl: Duration,
     inner: Box<Brain>,
     twist: Twist,
     owed: HashMap<ConnId, VecDeque<Owed>>,
@@ -158,13 +170,17 @@ impl Twisted {
 
     fn change(&mut self, request: Request) -> Request {
         match (self.twist, request) {
-            (Twist::UndoAnnounced, Request::Release { token, .. }) => {
+            (Twist::UndoAnnounced, Request::Release { token, .. })
+            | (Twist::NotKept, Request::Finish { token, .. }) => {
                 Request::Release { token, announce: true }
             }
             (Twist::SameToken, Request::Acquire { token, value, ttl }) => {
                 let first = *self.token.get_or_insert(token);
                 let value = value.replace(&token.to_string(), &first.to_string());
                 Request::Acquire { token: first, value, ttl }
+            }
+            (Twist::KeptAtTheEndOnly, Request::Extend { token, ttl }) => {
+                Request::Extend { token, ttl: ttl.min(self.ttl) }
             }
             (Twist::HealsAtOnce, Request::Extend { token, ttl }) => {
                 Request::Heal { token, value: token.to_string(), ttl, number: None }
@@ -225,7 +241,16 @@ impl Machine for Twisted {
     }
 
     fn stop(&mut self, now: Tick) {
-        self.inner.stop(now);
+        if self.twist == Twist::KeptWithoutCommand {
+            self.inner.finish(now);
+        } else {
+            self.inner.stop(now);
+        }
+        self.pump(now);
+    }
+
+    fn finish(&mut self, now: Tick) {
+        self.inner.finish(now);
         self.pump(now);
     }
 

@@ -131,8 +131,12 @@ impl World<'_> {
     pub(super) fn execute(&mut self, link: usize, request: &Request) {
         let l = &self.links[link];
         let (actor, place, id) = (l.actor, l.node, l.id);
+        let all = &self.actors[actor].plan.keys;
+        let (keys, request) = match request {
+            Request::Only { key, request } => (vec![all[*key]], request.as_ref()),
+            request => (all.clone(), request),
+        };
         let (kind, node) = (Kind::of(request), &mut self.nodes[place]);
-        let keys = &self.actors[actor].plan.keys.clone();
         let now = node.now(self.now);
         let refuses = match node.refusing {
             Some(Refusing::Everything) => true,
@@ -151,7 +155,7 @@ impl World<'_> {
                 keys.iter().map(|key| store.get(*key, now).cloned()).collect()
             };
             let before = look(&node.store);
-            let mut done = node.store.execute(keys, request, now);
+            let mut done = node.store.execute(&keys, request, now);
             if let (Kind::Extend(_), Reply::Done) = (kind, &done) {
                 done = Reply::Extended(Duration::from_nanos(node.clock.at(self.now)));
             }
@@ -162,7 +166,7 @@ impl World<'_> {
             if let Request::Subscribe | Request::Attend = request {
                 self.links[link].listens = *request == Request::Subscribe;
             }
-            let changed = before.iter().zip(&after).zip(keys);
+            let changed = before.iter().zip(&after).zip(&keys);
             let deleted =
                 changed.filter(|((before, after), _)| before.is_some() && after.is_none());
             gone = deleted.map(|(_, key)| *key).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Fencing, Occupant, Patience, Strategy};
+use redlock::protocol::{Fencing, MinHold, Occupant, Patience, Strategy, Ttl};
 
 use super::{
     clock::{MS, Real, SEC, nanos},
@@ -24,7 +24,7 @@ pub fn alone(rng: &mut Rng) -> Plan {
     plan.keys = rng.index(3) + 1;
     actor.keys = (0..plan.keys).collect();
     plan.actors.push(actor);
-    plan.goal = Goal::OneWinner;
+    plan.goal = Goal::Winners(1);
     plan.skew(rng);
     plan
 }
@@ -145,7 +145,7 @@ pub fn cron(rng: &mut Rng, clients: u64) -> Plan {
         actor.command = 10 * SEC;
         plan.actors.push(actor);
     }
-    plan.goal = Goal::OneWinner;
+    plan.goal = Goal::Winners(1);
     plan
 }
 
@@ -240,6 +240,43 @@ pub fn fenced(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Clients of which some keep their lock for a time, whatever happens to them.
+pub fn kept(rng: &mut Rng) -> Plan {
+    let mut plan = crowd(rng);
+    plan.net.spikes = 0;
+    plan.goal = Goal::Any;
+    keep(&mut plan, rng);
+    for actor in &mut plan.actors {
+        let ttl = nanos(actor.timing.ttl);
+        actor.start = rng.below(3 * ttl);
+        actor.patience = any_patience(rng);
+        match rng.below(5) {
+            0 => actor.crash = Some(actor.start + rng.below(2 * ttl)),
+            1 => actor.signal = Some(actor.start + rng.below(2 * ttl)),
+            _ => {}
+        }
+    }
+    plan
+}
+
+/// The same in a storm.
+pub fn kept_in_a_storm(rng: &mut Rng) -> Plan {
+    let mut plan = storm(rng);
+    keep(&mut plan, rng);
+    keep_premise(&mut plan);
+    plan
+}
+
+fn keep(plan: &mut Plan, rng: &mut Rng) {
+    for actor in &mut plan.actors {
+        if rng.chance(60) {
+            let tenths = u32::try_from(rng.between(1, 40)).unwrap_or(1);
+            let hold = MinHold::new(actor.timing.ttl * tenths / 10, Ttl::DEFAULT_MAX).unwrap();
+            actor.timing = actor.timing.keeping(hold);
+        }
+    }
+}
+
 fn any_patience(rng: &mut Rng) -> Patience {
     match rng.below(3) {
         0 => Patience::NoWait,
@@ -289,7 +326,7 @@ fn trouble(plan: &mut Plan, node: usize, rng: &mut Rng) {
 /// A node that comes back without its memory stays away for longer than any lock is valid, as
 /// Redlock presupposes; a restart guard is for later.
 fn keep_premise(plan: &mut Plan) {
-    let ttl = plan.actors.iter().map(|a| nanos(a.timing.ttl)).max();
+    let ttl = plan.actors.iter().map(|a| nanos(a.timing.longest())).max();
     let long: Real = ttl.unwrap_or(0) * 103 / 100 + 10 * MS;
     let mut shift = vec![0; plan.nodes.len()];
     for fault in &mut plan.faults {
@@ -357,6 +394,14 @@ mod tests {
     #[test]
     fn no_fault_of_nodes_network_and_clients_makes_two_holders() {
         hold(1000, &storm, &session);
+    }
+
+    #[test]
+    fn lock_is_kept_for_its_min_hold_and_no_longer() {
+        let reports = hold(500, &kept, &session);
+        let ran = reports.iter().flat_map(|report| &report.outcomes).filter(|o| o.ran).count();
+        assert!(ran > 500, "{ran}");
+        hold(500, &kept_in_a_storm, &session);
     }
 
     #[test]

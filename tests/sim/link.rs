@@ -42,6 +42,14 @@ pub struct Asked {
     pub at: Tick,
 }
 
+/// What is asked, whatever keys it is about.
+pub fn bare(request: &Request) -> &Request {
+    match request {
+        Request::Only { request, .. } => request,
+        request => request,
+    }
+}
+
 /// What was asked, as far as the checks tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -63,10 +71,11 @@ impl Kind {
             | Request::Heal { token, .. } => Self::Acquire(*token),
             Request::Seal { token, .. } => Self::Seal(*token),
             Request::Extend { token, .. } => Self::Extend(*token),
-            Request::Release { token, .. } => Self::Release(*token),
+            Request::Release { token, .. } | Request::Finish { token, .. } => Self::Release(*token),
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            Request::Only { request, .. } => Self::of(request),
             other => unreachable!("no session sends {other:?}"),
         }
     }

@@ -26,6 +26,7 @@ pub mod rng;
 mod scenes;
 mod seeds;
 mod show;
+mod slots;
 mod verdicts;
 mod verify;
 mod world;

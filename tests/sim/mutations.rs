@@ -8,7 +8,7 @@ use super::{
     clock::nanos,
     flaws::{Twist, twisted},
     histories::{
-        alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied, forced, restarts,
+        alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied, forced, kept, restarts,
     },
     naive::{Flaw, naive},
     node::Scripts,
@@ -135,6 +135,27 @@ fn release_on_an_abandoned_connection_in_a_hold_is_seen() {
 #[test]
 fn loss_that_is_not_said_is_seen() {
     session_breaks(Twist::LossUnsaid, &emptied, &[Rule::AliveWithinValidity]);
+}
+
+#[test]
+fn lock_that_is_not_kept_for_its_min_hold_is_seen() {
+    session_breaks(Twist::NotKept, &kept, &[Rule::MinHold]);
+    // Whoever is killed has nothing but the extension at the verdict.
+    session_breaks(Twist::KeptAtTheEndOnly, &kept, &[Rule::MinHold]);
+}
+
+#[test]
+fn min_hold_without_a_command_is_seen() {
+    let hasty = |rng: &mut Rng| {
+        let mut plan = kept(rng);
+        for actor in &mut plan.actors {
+            // Between the verdict and the spawn.
+            actor.crash = None;
+            actor.signal = Some(actor.start + rng.below(8 * plan.net.rtt));
+        }
+        plan
+    };
+    catches(SEEDS, &hasty, &twisted(Twist::KeptWithoutCommand), &[Rule::NoLeftover]);
 }
 
 /// The real session in a world that is changed.

@@ -314,7 +314,9 @@ impl Machine for Naive {
             return;
         }
         match event {
-            LinkEvent::Ready
+            LinkEvent::Securing
+            | LinkEvent::Secured { .. }
+            | LinkEvent::Ready
             | LinkEvent::Introduced(_)
             | LinkEvent::Released { .. }
             | LinkEvent::Called(_) => {}

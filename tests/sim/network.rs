@@ -7,7 +7,7 @@ use super::{
     actor::Phase,
     check::Rule,
     clock::Real,
-    link::{Asked, Kind, Link, Path, Stage},
+    link::{Asked, Kind, Link, Path, Stage, bare},
     plan::{Connect, Refusing, Seen},
     show::{show, show_event},
     world::{Due, World},
@@ -65,7 +65,7 @@ impl World<'_> {
             Stage::Ended => return,
             Stage::Opening | Stage::Ready => l.unanswered.push_back(Asked { kind, at: now }),
         }
-        self.check.sent(actor, l.node, &request, now, self.now);
+        self.check.sent(actor, l.node, bare(&request), now, self.now);
         let outcome = &mut self.actors[actor].outcome;
         outcome.requests += 1;
         outcome.acquires += usize::from(matches!(kind, Kind::Acquire(_)));
@@ -171,7 +171,11 @@ impl World<'_> {
                 }
             }
             LinkEvent::Ended(_) => l.stage = Stage::Ended,
-            LinkEvent::Introduced(_) | LinkEvent::Released { .. } | LinkEvent::Called(_) => {}
+            LinkEvent::Securing
+            | LinkEvent::Secured { .. }
+            | LinkEvent::Introduced(_)
+            | LinkEvent::Released { .. }
+            | LinkEvent::Called(_) => {}
             LinkEvent::Replied(reply) => {
                 if let Some(asked) = l.unanswered.pop_front() {
                     let mut same = self.actors[actor].links.iter().rev();

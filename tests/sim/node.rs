@@ -103,6 +103,7 @@ impl Store {
             Request::Seal { token, counted, number } => self.seal(keys, *token, counted, *number),
             Request::Extend { token, ttl } => self.extend(keys, *token, *ttl, now),
             Request::Release { token, .. } => self.release(keys, *token, now),
+            Request::Finish { token, value, rest } => self.finish(keys, *token, value, *rest, now),
             // Who listens is the connections' business.
             Request::Subscribe | Request::Attend => Reply::Done,
             Request::Look => match self.obstacles(keys, None, now) {
@@ -194,6 +195,28 @@ impl Store {
             Reply::Absent
         } else {
             Reply::Held(others)
+        }
+    }
+
+    fn finish(
+        &mut self,
+        keys: &[usize],
+        token: Token,
+        value: &str,
+        rest: Duration,
+        now: NodeMs,
+    ) -> Reply {
+        let others = self.obstacles(keys, Some(token), now);
+        let ours =
+            |key: &&usize| self.entries[**key].as_ref().is_some_and(|e| e.token == Some(token));
+        let ours: Vec<usize> = keys.iter().filter(ours).copied().collect();
+        for key in &ours {
+            self.put(*key, Occupant::Value(value.into()), Some(now + millis(rest)));
+        }
+        match (ours.is_empty(), others.is_empty()) {
+            (false, _) => Reply::Done,
+            (true, true) => Reply::Absent,
+            (true, false) => Reply::Held(others),
         }
     }
 

@@ -77,6 +77,8 @@ pub enum Connect {
 pub struct ActorPlan {
     pub start: Real,
     pub keys: Vec<usize>,
+    /// Any one of its keys is enough.
+    pub slots: bool,
     pub timing: Timing,
     pub patience: Patience,
     pub strategy: Strategy,
@@ -195,8 +197,8 @@ pub enum Goal {
     Any,
     /// Every command ran whose client waits without limit and was left in peace.
     AllRun,
-    /// Exactly one command ran.
-    OneWinner,
+    /// Exactly so many commands ran.
+    Winners(usize),
 }
 
 impl Plan {
@@ -253,6 +255,7 @@ impl ActorPlan {
         Self {
             start: 0,
             keys: vec![0],
+            slots: false,
             timing: timing(ttl),
             patience: FOREVER,
             strategy: Strategy::Concurrent,

@@ -33,7 +33,12 @@ impl World<'_> {
             patience: plan.patience,
             strategy: plan.strategy,
             fencing: self.plan.fencing,
-            guard: GuardTerms { rule: self.plan.guard, own: timing.ttl, max_ttl: Ttl::DEFAULT_MAX },
+            guard: GuardTerms {
+                rule: self.plan.guard,
+                own: timing.longest(),
+                max_ttl: Ttl::DEFAULT_MAX,
+            },
+            slots: plan.slots.then_some(plan.keys.len()),
             kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
@@ -151,8 +156,9 @@ impl World<'_> {
                 self.settled(actor, nanos(at_most));
             }
             Event::Fenced(number) => {
-                self.check.fenced(&self.actors[actor].plan.keys, number, self.now);
+                self.check.fenced(self.actors[actor].holds(), number, self.now);
             }
+            Event::Slot(slot) => self.actors[actor].slot = Some(slot),
             Event::Note(_) => {}
         }
     }
@@ -168,7 +174,7 @@ impl World<'_> {
             let what = format!("client {actor} needs {} ms to clear up", took / MS);
             self.check.broken(Rule::InTime, self.now, what);
         }
-        if at_most > nanos(a.plan.timing.ttl) {
+        if at_most > nanos(a.plan.timing.longest()) {
             let what = format!("client {actor} says a key may stay for {} ms", at_most / MS);
             self.check.broken(Rule::NoLeftover, self.now, what);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Occupant, Patience, Verdict};
+use redlock::protocol::{Fencing, Occupant, Patience, Strategy, Verdict};
 
 use super::{
     brain::session,
@@ -181,7 +181,7 @@ fn rush_of_single_tries_has_one_winner_whatever_a_minority_of_nodes_does() {
         for (clients, times) in [(10, 20), (50, 8), (200, 1)] {
             let family = |rng: &mut Rng| {
                 let mut plan = cron(rng, clients);
-                plan.goal = Goal::OneWinner;
+                plan.goal = Goal::Winners(1);
                 let fault = |what| move |node| Fault { node, at: 0, until: 20 * SEC, what };
                 if let Some(what) = what {
                     plan.faults.extend((0..nodes).map(fault(what)));
@@ -190,6 +190,21 @@ fn rush_of_single_tries_has_one_winner_whatever_a_minority_of_nodes_does() {
             };
             hold(times, &family, &session);
         }
+    }
+}
+
+/// It is asked again on a fresh connection: on the old one nobody is overdue a second time.
+#[test]
+fn node_that_falls_silent_between_the_phases_of_fencing_is_not_awaited_for_ever() {
+    let mut plan = lone(FOREVER);
+    plan.fencing = Fencing::On;
+    plan.actors[0].strategy = Strategy::Sequential;
+    plan.goal = Goal::AllRun;
+    for until in 30..70 {
+        let at = SEC / 10_000 * until;
+        plan.faults = vec![Fault { node: 0, at, until: 600 * SEC, what: What::Stopped }];
+        let acquired = play(&plan).outcomes[0].acquired.expect("acquired");
+        assert!(acquired < 10 * SEC, "{acquired} ns");
     }
 }
 

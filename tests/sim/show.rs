@@ -23,6 +23,7 @@ pub fn show(request: &Request) -> String {
         Request::Subscribe => "subscribe".into(),
         Request::Attend => "attend".into(),
         Request::Look => "look".into(),
+        Request::Only { key, request } => format!("{} of key {key}", show(request)),
         other => format!("{other:?}"),
     }
 }

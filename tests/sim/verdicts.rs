@@ -114,6 +114,7 @@ impl<'a> Stage<'a> {
                 own: Duration::from_secs(10),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            slots: None,
             kin: Vec::new(),
             random: Box::new(move || rng.wide()),
         });
@@ -154,7 +155,7 @@ impl<'a> Stage<'a> {
             Event::Denied(denial) => Outcome::Denied(denial.verdict),
             Event::Settled { .. } => return self.settled = true,
             Event::Lost(_) => return self.lost = true,
-            Event::Fenced(_) | Event::Validity(_) | Event::Note(_) => return,
+            Event::Slot(_) | Event::Fenced(_) | Event::Validity(_) | Event::Note(_) => return,
         };
         assert_eq!(self.outcome, None, "a second outcome after {outcome:?}");
         self.outcome = Some(outcome);

@@ -26,7 +26,7 @@ impl World<'_> {
                 let what = format!("the command of client {actor} outlives its validity");
                 self.broken(Rule::AliveWithinValidity, what);
             }
-            let keys = &self.actors[actor].plan.keys;
+            let keys = self.actors[actor].holds();
             let has = |node: &&Node| {
                 let ours = |key: &usize| {
                     let entry = node.carries(*key, self.now);
@@ -39,6 +39,32 @@ impl World<'_> {
                 let what = format!("client {actor} runs with {nodes} nodes");
                 self.broken(Rule::QuorumCarries, what);
             }
+        }
+    }
+
+    /// The command of `actor` starts: every min-hold on its keys is over. Whoever is killed right
+    /// behind the verdict, and whose nodes fail, may not have got it onto a quorum of them.
+    pub(super) fn check_min_hold(&mut self, actor: usize) {
+        let keys = &self.actors[actor].plan.keys;
+        let slowest = self.plan.net.usual();
+        let keeps = |other: &Actor| {
+            let hold = nanos(other.plan.timing.min_hold);
+            let since = other.outcome.acquired.filter(|_| hold > 0 && other.outcome.ran)?;
+            let gone_at_once = other.plan.crash.is_some_and(|at| at < since + slowest);
+            let shared = other.plan.keys.iter().any(|key| keys.contains(key));
+            // Clocks differ by one percent of each other.
+            let until = since + hold * 97 / 100;
+            (shared && !gone_at_once && !other.outcome.lost).then_some(until)
+        };
+        let others = self.actors.iter().enumerate().filter(|(other, _)| *other != actor);
+        let until = others.filter_map(|(other, a)| Some((other, keeps(a)?)));
+        let kept = until.max_by_key(|(_, until)| *until);
+        let kept = kept.filter(|(_, until)| *until > self.now + MS);
+        let calm = self.plan.faults.is_empty() && self.plan.net.spikes == 0;
+        if let (Some((other, until)), true) = (kept, calm) {
+            let early = (until - self.now) / MS;
+            let what = format!("client {actor} starts {early} ms before client {other} lets it");
+            self.broken(Rule::MinHold, what);
         }
     }
 
@@ -59,7 +85,10 @@ impl World<'_> {
                     continue;
                 }
                 let expires = entry.expires.map(|at| at - node.now(self.now));
-                let ttl = nanos(a.plan.timing.ttl) / MS;
+                if a.outcome.ran && expires.is_some_and(|left| left <= self.wanted(a)) {
+                    continue;
+                }
+                let ttl = nanos(a.plan.timing.longest()) / MS;
                 let excused = a.phase == Phase::Crashed || self.indeterminate(actor, place, token);
                 if !excused || expires.is_none_or(|left| left > ttl) {
                     left.push(format!("{token} at node {place} for {expires:?} ms"));
@@ -70,6 +99,20 @@ impl World<'_> {
             let what = format!("client {actor} leaves {}", left.join(", "));
             self.broken(Rule::NoLeftover, what);
         }
+    }
+
+    /// For how many milliseconds a client wants its lock kept after its command, at the most: clocks
+    /// differ, and messages take their time.
+    fn wanted(&self, a: &Actor) -> u64 {
+        let hold = nanos(a.plan.timing.min_hold);
+        let calm = self.plan.faults.is_empty() && self.plan.net.spikes == 0;
+        let left = match a.outcome.acquired {
+            Some(since) if calm && a.plan.pauses.is_empty() => {
+                (since + hold + self.plan.net.usual()).saturating_sub(self.now)
+            }
+            _ => hold,
+        };
+        if hold == 0 { 0 } else { (left + hold * 3 / 100) / MS + 1 }
     }
 
     /// What the client sent to this node could not be known to it.
@@ -120,7 +163,7 @@ impl World<'_> {
         // One that was stopped between the lock and the spawn rightly gives it back.
         let idle = |a: &Actor| a.plan.in_peace() && a.outcome.acquired.is_none();
         match self.plan.goal {
-            Goal::OneWinner if winners != 1 => {
+            Goal::Winners(wanted) if winners != wanted => {
                 self.broken(Rule::OneWinner, format!("{winners} commands ran"));
             }
             Goal::AllRun => {

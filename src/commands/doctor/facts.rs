@@ -74,6 +74,8 @@ pub struct ClockReading {
 pub struct Facts {
     /// Why nothing more came.
     pub trouble: Option<Trouble>,
+    /// When its certificate ends, since 1970.
+    pub certificate_ends: Option<Duration>,
     /// Why it would not take a lock, first of all reasons that are not about rights.
     pub refusal: Option<Refusal>,
     /// What the user may not run, of what locks need.
@@ -111,6 +113,7 @@ impl Facts {
         };
         let mut facts = Self {
             trouble: testimony.trouble.clone(),
+            certificate_ends: testimony.certificate_ends,
             no_info: refused(INFO).is_some_and(|refusal| is_noperm(&refusal)),
             info: data(INFO).and_then(crate::protocol::Datum::text),
             user: data(WHO).and_then(crate::protocol::Datum::text),

@@ -3,7 +3,11 @@
 mod checks;
 mod facts;
 
-use std::{io, time::Duration};
+use std::{
+    fmt::Write as _,
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -25,7 +29,7 @@ use crate::{
     protocol::{Census, Found, Key, State, Token, Wanted, quorum},
     settings::{DoctorSettings, Target, Warning},
     signal,
-    ui::{self, Progress},
+    ui::{self, Hue, Progress},
     wake::{self, Receiver},
 };
 
@@ -83,6 +87,7 @@ fn examine(settings: &DoctorSettings) -> io::Result<Report> {
         prefix: &target.prefix,
         node_timeout: target.timing.node_timeout,
         guard: target.guard.map(|guard| guard.max(locks.longest)),
+        wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         facts: &facts,
     };
     let mut findings = patient.examine();
@@ -128,7 +133,7 @@ fn exposed(warning: &Warning) -> Finding {
         check: warning.check(),
         nodes: Vec::new(),
         what: warning.what(),
-        endangers: "the nodes: whoever knows the password can free and forge locks".into(),
+        endangers: warning.endangers().into(),
         mend: warning.mend(),
     }
 }
@@ -245,7 +250,7 @@ fn say(settings: &DoctorSettings, report: &Report) -> Exit {
     let body = if settings.json {
         as_json(settings, report, code, &text)
     } else {
-        as_text(settings, report, &text)
+        as_text(settings, report, code, &text)
     };
     if let Err(error) = ui::deliver(&body) {
         return fail(Code::Failure, &format!("cannot write to standard output: {error}"));
@@ -256,41 +261,47 @@ fn say(settings: &DoctorSettings, report: &Report) -> Exit {
     }
 }
 
-fn as_text(settings: &DoctorSettings, report: &Report, verdict: &str) -> String {
+fn as_text(settings: &DoctorSettings, report: &Report, code: Code, verdict: &str) -> String {
     let target = &settings.target;
     let all = target.names.len();
-    let mut lines = vec![format!(
-        "{all} nodes from {}, a quorum is {}; rights were tried with the key {}, which \
-         is removed again",
-        target.source,
+    let mut text = format!(
+        "{all} nodes from {}, a quorum is {}; rights were tried with the key {}, which is removed \
+         again\n",
+        ui::clean(&target.source.to_string()),
         quorum(all),
-        report.probe
-    )];
+        ui::clean(&report.probe)
+    );
+    let paint = |hue, word| settings.palette.paint(Some(hue), word);
+    let mut line = |before: &str, word: &str, behind: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}{word}{}", ui::clean(before), ui::clean(behind));
+    };
     for ((name, facts), votes) in target.names.iter().zip(&report.facts).zip(&report.voters) {
-        let votes = if *votes { "votes" } else { "does not vote" };
+        let (hue, votes) = if *votes { (Hue::Good, "votes") } else { (Hue::Bad, "does not vote") };
         let version = facts.version().map_or_else(String::new, |version| format!(", {version}"));
         let latency = facts.latency.map_or_else(String::new, |time| {
             format!(", answers in {:.1}ms", time.as_secs_f64() * 1000.0)
         });
-        lines.push(format!("{name}: {votes}{version}{latency}"));
+        line(&format!("{name}: "), &paint(hue, votes), &format!("{version}{latency}"));
     }
-    for finding in &report.findings {
-        let word = match finding.gravity {
-            Gravity::Warning => "warning",
-            Gravity::Node => "no vote",
-            Gravity::List => "wrong list",
+    for Finding { gravity, nodes, what, endangers, mend, .. } in &report.findings {
+        let (hue, word) = match gravity {
+            Gravity::Warning => (Hue::Warning, "warning"),
+            Gravity::Node => (Hue::Bad, "no vote"),
+            Gravity::List => (Hue::Bad, "wrong list"),
         };
-        let place = if finding.nodes.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", finding.nodes.join(", "))
-        };
-        let Finding { what, endangers, mend, .. } = finding;
-        lines.push(format!("{word}: {place}{what}; endangers {endangers}; to mend it: {mend}"));
+        let place =
+            if nodes.is_empty() { String::new() } else { format!("{}: ", nodes.join(", ")) };
+        let finding = format!(": {place}{what}; endangers {endangers}; to mend it: {mend}");
+        line("", &paint(hue, word), &finding);
     }
-    lines.push(format!("verdict: {verdict}"));
-    let clean: Vec<_> = lines.iter().map(|line| ui::clean(line)).collect();
-    format!("{}\n", clean.join("\n"))
+    let hue = match code {
+        Code::Success if report.findings.is_empty() => Hue::Good,
+        Code::Success | Code::Warning => Hue::Warning,
+        _ => Hue::Bad,
+    };
+    line("", &paint(hue, "verdict"), &format!(": {verdict}"));
+    text
 }
 
 fn as_json(settings: &DoctorSettings, report: &Report, code: Code, verdict: &str) -> String {
@@ -306,6 +317,9 @@ fn as_json(settings: &DoctorSettings, report: &Report, code: Code, verdict: &str
                 "uptime_s": facts.number("uptime_in_seconds"),
                 "latency_ms": facts.latency.map(|time| (time.as_secs_f64() * 100_000.0).round() / 100.0),
                 "user": facts.user,
+                "certificate_ends": facts.certificate_ends.map(|ends| {
+                    humantime::format_rfc3339_seconds(UNIX_EPOCH + ends).to_string()
+                }),
             })
         })
         .collect();

@@ -91,7 +91,11 @@ pub struct Launcher {
 impl Launcher {
     /// Finds a server program on PATH and makes the directory.
     pub fn new() -> Result<Self, ServerError> {
-        let program = find_program(&env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()))?;
+        Self::of(find_program(&env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()))?)
+    }
+
+    /// Makes the directory for this program.
+    pub fn of(program: PathBuf) -> Result<Self, ServerError> {
         let directory = Arc::new(Directory::new()?);
         Ok(Self { program, directory })
     }

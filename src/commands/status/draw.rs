@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use super::report::{CellRow, LockRow, NodeRow};
 use crate::{
     duration::show,
-    ui::{self, Table},
+    ui::{self, Hue, Palette, Table},
 };
 
 fn millis(time: Option<u64>) -> String {
@@ -17,12 +17,15 @@ fn seconds(time: u64) -> String {
 }
 
 /// The table of the nodes, and which list it is.
-pub fn nodes(rows: &[NodeRow], source: &str) -> String {
+pub fn nodes(rows: &[NodeRow], source: &str, palette: Palette) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(node).collect();
     let titles = ["NODE", "STATE", "LATENCY", "VERSION", "UPTIME", ""];
     let (table, mut text) = Table::open(&titles, &cells);
-    for row in &cells {
-        text.push_str(&table.row(row));
+    for (row, cells) in rows.iter().zip(&cells) {
+        let state = if row.reachable { Hue::Good } else { Hue::Bad };
+        let young = row.votes_in_s.map(|_| Hue::Warning);
+        let hue = |column| if column == 1 { Some(state) } else { young.filter(|_| column == 5) };
+        text.push_str(&table.painted(cells, palette, hue));
     }
     let up = rows.iter().filter(|row| row.reachable).count();
     // Writing to a String cannot fail.
@@ -46,12 +49,17 @@ const TITLES: [&str; 8] =
     ["KEY", "STATE", "NODES", "EXPIRES IN", "HELD FOR", "WAITERS", "LIFE", "HOLDER"];
 
 /// The table of the locks, page by page.
-#[derive(Default)]
 pub struct Locks {
+    palette: Palette,
     table: Option<Table>,
 }
 
 impl Locks {
+    /// A table without rows yet.
+    pub const fn new(palette: Palette) -> Self {
+        Self { palette, table: None }
+    }
+
     /// The next rows.
     pub fn page(&mut self, rows: &[LockRow]) -> String {
         let cells: Vec<Vec<String>> = rows.iter().map(lock).collect();
@@ -61,11 +69,29 @@ impl Locks {
             text.push_str(&titles);
             table
         });
-        for row in &cells {
-            text.push_str(&table.row(row));
+        for (row, cells) in rows.iter().zip(&cells) {
+            let hue = |column| match column {
+                1 => state_hue(row.state),
+                6 => life_hue(row.life),
+                _ => None,
+            };
+            text.push_str(&table.painted(cells, self.palette, hue));
         }
         text
     }
+}
+
+fn state_hue(state: &str) -> Option<Hue> {
+    match state {
+        "held" => Some(Hue::Good),
+        "partial" => Some(Hue::Warning),
+        "unknown" => Some(Hue::Bad),
+        _ => None,
+    }
+}
+
+fn life_hue(life: &str) -> Option<Hue> {
+    matches!(life, "late" | "leftover" | "endless").then_some(Hue::Warning)
 }
 
 fn lock(row: &LockRow) -> Vec<String> {
@@ -98,8 +124,8 @@ fn who(row: &LockRow) -> String {
 }
 
 /// One lock in full: the row, the nodes, what to do.
-pub fn block(row: &LockRow) -> String {
-    let mut text = Locks::default().page(std::slice::from_ref(row));
+pub fn block(row: &LockRow, palette: Palette) -> String {
+    let mut text = Locks::new(palette).page(std::slice::from_ref(row));
     let cells: Vec<Vec<String>> = row.nodes.iter().map(cell).collect();
     let (table, titles) = Table::open(&["  NODE", "SHOWS", "EXPIRES IN"], &cells);
     text.push_str(&titles);

@@ -137,9 +137,9 @@ fn show(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
         object["gaps"] = json!([]);
         output.put(&format!("{}\n", ui::json(&object.to_string())))?;
     } else {
-        output.put(&draw::nodes(&nodes, &target.source.to_string()))?;
+        output.put(&draw::nodes(&nodes, &target.source.to_string(), settings.palette))?;
         for row in &rows {
-            output.put(&format!("\n{}", draw::block(row)))?;
+            output.put(&format!("\n{}", draw::block(row, settings.palette)))?;
         }
     }
     Ok(verdict(settings, &nodes, &rows, is_about_rights(&said)))
@@ -215,7 +215,7 @@ fn list(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
     walk.begin();
     let mut nodes = Vec::new();
     let mut rights = false;
-    let mut table = Locks::default();
+    let mut table = Locks::new(settings.palette);
     let mut count = 0_u64;
     let mut progress = Progress::default();
     loop {
@@ -229,7 +229,11 @@ fn list(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
                     let open = text.strip_suffix('}').unwrap_or(&text);
                     output.put(&format!("{open},\"locks\":["))?;
                 } else {
-                    output.put(&draw::nodes(&nodes, &target.source.to_string()))?;
+                    output.put(&draw::nodes(
+                        &nodes,
+                        &target.source.to_string(),
+                        settings.palette,
+                    ))?;
                 }
             }
             Found::Page { mut locks, walked } => {

@@ -101,6 +101,7 @@ fn unknown_parameters_are_refused_by_name() {
         ("redis://db1/1?timeout=3", "timeout"),
         ("db1?protocol=resp3", "protocol"),
         ("unix:///s?pass=pw", "pass"),
+        ("redis://db1?pw", "***"),
         ("unix:///s?db=1&db=2", "db"),
     ] {
         assert_eq!(problem(text), Problem::Parameter(name.into()), "{text}");
@@ -194,7 +195,7 @@ proptest! {
     #[test]
     fn canonical_path_means_the_same_socket(name in "[^/.\\x00-\\x1f\\x7f]{1,20}", db in 0_u32..) {
         let address = Address::Unix(std::path::Path::new("/run").join(&name));
-        let node = Endpoint { address, transport: Transport::Plain, db, login: Login::NOTHING };
+        let node = Endpoint { address, transport: Transport::Plain, db, login: Login::NOTHING, peer: None };
         prop_assert_eq!(&parse(&node.to_string()), &node);
     }
 }

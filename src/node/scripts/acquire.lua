@@ -13,6 +13,10 @@ for i, key in ipairs(KEYS) do
 end
 if #held > 0 then return held end
 for _, key in ipairs(free) do
+  local lack = lacking(key)
+  if lack then return lack end
+end
+for _, key in ipairs(free) do
   redis.call('SET', key, ARGV[2], 'PX', ARGV[3])
 end
 for _, key in ipairs(own) do

@@ -13,6 +13,10 @@ for i = 1, count do
   end
 end
 if #held > 0 then return held end
+for _, key in ipairs(free) do
+  local lack = lacking(key)
+  if lack then return lack end
+end
 local now, counters = redis.call('TIME'), {}
 local micros = now[1] * 1000000 + now[2]
 for i = 1, count do

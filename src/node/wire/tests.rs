@@ -501,3 +501,24 @@ fn messages_of_others_mean_a_release_at_the_most() {
     assert_eq!(called, Some(LinkEvent::Called(token)));
     assert_eq!(bench.wire.message(&PushKind::Invalidate, &[Value::Nil]), None);
 }
+
+#[test]
+fn request_about_one_key_leaves_the_others_alone() {
+    let mut bench = Bench::new(&["a", "b", "c"]);
+    let only = |request| Request::Only { key: 1, request: Box::new(request) };
+    let (token, value) = (bench.token, bench.value());
+    let reply = bench.ask(&only(Request::AcquireCounted { token, value, ttl: TTL }));
+    assert!(matches!(&reply, Reply::Counted(numbers) if numbers.len() == 1), "{reply:?}");
+    let there = |bench: &mut Bench| ["a", "b", "c"].map(|key| bench.int(&format!("EXISTS {key}")));
+    assert_eq!(there(&mut bench), [0, 1, 0]);
+    assert_eq!(bench.int("EXISTS redlock:fence:a redlock:fence:b redlock:fence:c"), 1);
+    // By its place among those that were asked about, and among all.
+    assert_eq!(obstacle(bench.ask(&only(Request::Look))).key, 0);
+    assert_eq!(obstacle(bench.ask(&only(Request::Look)).about(1)).key, 1);
+    assert_eq!(obstacle(bench.ask(&Request::Look)).key, 1);
+    bench.client.call("SET a other");
+    assert!(bench.ask(&only(Request::Extend { token, ttl: TTL })).is_done());
+    assert_eq!(bench.ask(&only(Request::Release { token, announce: true })), Reply::Done);
+    assert_eq!(there(&mut bench), [1, 0, 0]);
+    assert_eq!(bench.ask(&only(Request::Look)), Reply::Absent);
+}

@@ -6,6 +6,8 @@ mod tie_break;
 mod verdict;
 mod vote;
 
+pub use verdict::contended_after;
+
 use std::time::Duration;
 
 use super::{

@@ -8,12 +8,17 @@ use super::{
 };
 use crate::clock::Tick;
 
-/// How long a contended attempt goes on at the least before its verdict is "contended".
+/// How long contention is endured at the least before the verdict is "contended".
 const CONTENDED: Duration = Duration::from_secs(1);
 /// The same in round trips.
 const CONTENDED_TRIPS: u32 = 40;
 /// Below this, differences between round trips are the scheduler's.
 const SHORTEST_TRIP: Duration = Duration::from_micros(250);
+
+/// How long to go on where nobody has a quorum, before the verdict is that.
+pub fn contended_after(trip: Duration) -> Duration {
+    CONTENDED.max(trip * CONTENDED_TRIPS)
+}
 
 impl Attempt {
     /// What the answers so far amount to, for a verdict that cannot wait any longer.
@@ -89,7 +94,7 @@ impl Attempt {
     }
 
     pub(super) fn is_over(&self, now: Tick) -> bool {
-        let bound = CONTENDED.max(self.measured_trip() * CONTENDED_TRIPS);
+        let bound = contended_after(self.measured_trip());
         // While fewer have been heard the others have to be asked, or to fail: only that tells a
         // contended lock from an outage.
         let heard = self.count(|seat| seat.spoke) >= quorum(self.seats.len());

@@ -27,6 +27,8 @@ impl Attempt {
 
     pub(super) fn acquire(&mut self, node: NodeIndex, desk: &mut Desk<'_>) {
         self.seats[node.get()].ballot = Ballot::Asked;
+        // Nobody is overdue twice on one connection: there its answer would be awaited without end.
+        desk.links.renew(node);
         let (token, value, ttl) = (self.token, (desk.value)(self.token), desk.timing.ttl);
         let request = match desk.fencing {
             Fencing::Off => Request::Acquire { token, value, ttl },

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::super::{Action, ConnId, Request, Timing, Token};
+use super::super::{Action, ConnId, Request, Timing, Token, Trouble};
 use crate::clock::Tick;
 
 /// What an unanswered or answered request was about.
@@ -29,7 +29,8 @@ pub enum Ask {
 }
 
 impl Ask {
-    fn of(request: &Request) -> Self {
+    /// What a request is about, whatever keys it names.
+    pub fn of(request: &Request) -> Self {
         match request {
             Request::Acquire { token, .. } | Request::AcquireCounted { token, .. } => {
                 Self::Acquire(*token)
@@ -41,6 +42,7 @@ impl Ask {
             Request::Subscribe => Self::Subscribe,
             Request::Attend => Self::Attend,
             Request::Look => Self::Look,
+            Request::Only { request, .. } => Self::of(request),
             Request::Free { .. } | Request::Query(_) => Self::Other,
         }
     }
@@ -61,6 +63,8 @@ pub struct Sent {
     pub ask: Ask,
     /// When its first byte was queued.
     pub at: Tick,
+    /// The one key that it was about, where it was not about all.
+    pub key: Option<usize>,
     /// For how long it keeps its token's keys there.
     pub(super) keeps: Duration,
 }
@@ -69,6 +73,8 @@ pub struct Sent {
 pub(super) struct Conn {
     pub(super) id: ConnId,
     pub(super) opened: Tick,
+    /// What it means when it is not ready in time.
+    pub(super) late: Trouble,
     pub(super) ready: Option<Tick>,
     pub(super) unanswered: VecDeque<Sent>,
     /// The oldest unanswered request is overdue, and that was said.
@@ -119,6 +125,10 @@ impl Conn {
 pub(super) fn push(conn: &mut Conn, request: Request, now: Tick, actions: &mut Vec<Action>) {
     let ask = Ask::of(&request);
     conn.sets |= ask.sets().is_some();
-    conn.unanswered.push_back(Sent { ask, at: now, keeps: request.keeps() });
+    let key = match request {
+        Request::Only { key, .. } => Some(key),
+        _ => None,
+    };
+    conn.unanswered.push_back(Sent { ask, at: now, key, keeps: request.keeps() });
     actions.push(Action::Send(conn.id, request));
 }

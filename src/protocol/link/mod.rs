@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::{
     Action, ConnId, Extent, Introduction, LinkEvent, NodeIndex, Refusal, RefusalKind, Reply,
-    Request, Server, Timing, Token, Trouble, Unfit, server::unfit,
+    Request, Server, Timing, TlsTrouble, Token, Trouble, Unfit, server::unfit,
 };
 use crate::clock::Tick;
 pub use connection::{Ask, Sent};
@@ -89,6 +89,8 @@ pub enum Heard {
 pub struct Links {
     nodes: Vec<Link>,
     timing: Timing,
+    /// The one key that requests are about, where they are not about all.
+    focus: Option<usize>,
     actions: Vec<Action>,
 }
 
@@ -104,7 +106,12 @@ impl Links {
             carried: Vec::new(),
             told: None,
         };
-        Self { nodes: (0_u8..).take(nodes).map(link).collect(), timing, actions: Vec::new() }
+        Self {
+            nodes: (0_u8..).take(nodes).map(link).collect(),
+            timing,
+            focus: None,
+            actions: Vec::new(),
+        }
     }
 
     /// Every node, in canonical order.
@@ -117,11 +124,22 @@ impl Links {
         &mut self.actions
     }
 
+    /// From now on requests are about this key alone, or about all of them. What was sent before is
+    /// given up as it was sent.
+    pub fn focus(&mut self, key: Option<usize>) {
+        self.focus = key;
+    }
+
+    /// Whether a request was about the same keys as those that are sent now.
+    pub fn is_in_focus(&self, sent: Sent) -> bool {
+        sent.key == self.focus
+    }
+
     /// Queues a request on the node's current connection, opening one where there is none.
     pub fn ask(&mut self, node: NodeIndex, request: Request, now: Tick) {
         let link = &mut self.nodes[node.get()];
         link.connect(now, &mut self.actions);
-        link.queue(request, now, &mut self.actions);
+        link.queue(request, self.focus, now, &mut self.actions);
     }
 
     /// Has the node's current connection told of releases, opening one where there is none.
@@ -176,6 +194,7 @@ impl Links {
             if carried.release.is_some() {
                 continue;
             }
+            let request = request.clone().only(carried.key);
             carried.release = Some(request.clone());
             for conn in &mut link.aside {
                 if conn.may_set(token) {
@@ -195,10 +214,15 @@ impl Links {
     pub fn handle(&mut self, id: ConnId, event: LinkEvent, now: Tick) -> Option<Heard> {
         let link = self.nodes.get_mut(id.node.get())?;
         match event {
+            LinkEvent::Securing => {
+                link.conn(id)?.late = Trouble::Tls(TlsTrouble::Unanswered);
+                None
+            }
             LinkEvent::Ready => {
                 link.conn(id)?.ready = Some(now);
                 None
             }
+            LinkEvent::Secured { .. } => None,
             LinkEvent::Introduced(introduction) => {
                 link.current.as_ref().filter(|conn| conn.id == id)?;
                 link.told = Some((id, introduction, now));
@@ -247,6 +271,7 @@ impl Links {
         let told = current && !matches!(sent.ask, Ask::Subscribe | Ask::Attend);
         // Whatever it did, its answer does not count.
         let reply = unfit.map_or(reply, |why| Reply::Refused(refusal(why)));
+        let reply = sent.key.map_or(reply.clone(), |key| reply.about(key));
         told.then_some(Heard::Answer { node: id.node, sent, reply })
     }
 
@@ -283,7 +308,7 @@ impl Links {
                 heard.push(Heard::Broken { node, trouble: Trouble::Silent, opened });
             } else {
                 self.actions.push(Action::Close(conn.id));
-                let trouble = Trouble::ConnectTimeout;
+                let trouble = conn.late.clone();
                 if let Some(conn) = link.current.take() {
                     link.part_with(&conn, now);
                 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    super::{Action, ConnId, Introduction, NodeIndex, Reply, Request, Token, Unfit},
+    super::{Action, ConnId, Introduction, NodeIndex, Reply, Request, Token, Trouble, Unfit},
     Ask, Conn, Listening, Sent, Told, push,
 };
 use crate::clock::Tick;
@@ -12,6 +12,8 @@ use crate::clock::Tick;
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) token: Token,
+    /// The one key that it is for, where it is not for all.
+    pub(super) key: Option<usize>,
     pub(super) evidence: Evidence,
     /// The release that was ordered; nothing else is sent with this token any more.
     pub(super) release: Option<Request>,
@@ -71,6 +73,7 @@ impl Link {
         let mut conn = Conn {
             id,
             opened: now,
+            late: Trouble::ConnectTimeout,
             ready: None,
             unanswered: VecDeque::new(),
             silent: false,
@@ -84,7 +87,13 @@ impl Link {
         self.current = Some(conn);
     }
 
-    pub(super) fn queue(&mut self, request: Request, now: Tick, actions: &mut Vec<Action>) {
+    pub(super) fn queue(
+        &mut self,
+        request: Request,
+        key: Option<usize>,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) {
         match request {
             Request::Acquire { token, .. }
             | Request::AcquireCounted { token, .. }
@@ -98,6 +107,7 @@ impl Link {
                     }
                     None => self.carried.push(Carried {
                         token,
+                        key,
                         evidence: Evidence::Asked,
                         release: None,
                         again: false,
@@ -111,11 +121,12 @@ impl Link {
             | Request::Subscribe
             | Request::Attend
             | Request::Look
+            | Request::Only { .. }
             | Request::Free { .. }
             | Request::Query(_) => {}
         }
         if let Some(conn) = &mut self.current {
-            push(conn, request, now, actions);
+            push(conn, request.only(key), now, actions);
         }
     }
 
@@ -170,9 +181,12 @@ impl Link {
             let Some(token) = sent.ask.sets() else {
                 continue;
             };
-            if conn.ready.is_none() {
+            // One that was set aside may still carry an older one out.
+            let may_come = self.current.iter().chain(&self.aside).any(|c| c.may_set(token));
+            if conn.ready.is_none() && !may_come {
                 self.carried.retain(|c| c.token != token || c.evidence != Evidence::Asked);
-            } else if let Some(c) = self.carried.iter_mut().find(|c| c.token == token)
+            } else if conn.ready.is_some()
+                && let Some(c) = self.carried.iter_mut().find(|c| c.token == token)
                 && c.evidence == Evidence::Asked
             {
                 c.evidence = Evidence::Unsure;

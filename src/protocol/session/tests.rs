@@ -22,6 +22,11 @@ struct Stage {
 impl Stage {
     /// With a ttl of 10 s, at second 1000, of a holder whose clock shows 5,000,000 ms.
     fn start(min_hold: u64) -> Self {
+        Self::start_for(min_hold, None)
+    }
+
+    /// The same, for one of so many slots.
+    fn start_for(min_hold: u64, slots: Option<usize>) -> Self {
         let ttl = Ttl::new(ms(10_000), Ttl::DEFAULT_MAX).unwrap();
         let hold = MinHold::new(ms(min_hold), Ttl::DEFAULT_MAX).unwrap();
         let timing = Timing::new(ttl, &Limits::default()).unwrap().keeping(hold);
@@ -38,6 +43,7 @@ impl Stage {
                 own: timing.longest(),
                 max_ttl: Ttl::DEFAULT_MAX,
             },
+            slots,
             kin: Vec::new(),
             random: Box::new(move || {
                 serial += 1;
@@ -204,4 +210,27 @@ fn node_that_was_not_told_matters_only_where_it_keeps_the_lock_for_longer() {
     let (untold, at_most) = quiet(1_000, Stage::finish);
     assert_eq!(untold, [NodeIndex(2)]);
     assert!(at_most < ms(10_000), "{at_most:?}");
+}
+
+#[test]
+fn slot_is_asked_for_extended_and_given_back_by_its_own_key_alone() {
+    let ends: [fn(&mut Stage); 2] = [Stage::finish, Stage::stop];
+    for end in ends {
+        let mut stage = Stage::start_for(50_000, Some(4));
+        stage.pass(15_000);
+        end(&mut stage);
+        let sent = stage.take();
+        let about = |request: &Request| match request {
+            Request::Only { key, request } => Some((*key, Ask::of(request))),
+            _ => None,
+        };
+        let about: Vec<(usize, Ask)> = sent.iter().filter_map(about).collect();
+        let slot = about[0].0;
+        assert!(slot < 4 && about.iter().all(|(key, _)| *key == slot), "{about:?}");
+        assert!(about.iter().any(|(_, ask)| matches!(ask, Ask::Extend(_))), "{about:?}");
+        assert!(about.iter().any(|(_, ask)| matches!(ask, Ask::Release(_))), "{about:?}");
+        let whole = sent.iter().filter(|request| !matches!(request, Request::Only { .. }));
+        let whole: Vec<&Request> = whole.collect();
+        assert_eq!(whole, [&Request::Attend; NODES]);
+    }
 }

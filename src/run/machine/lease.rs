@@ -97,7 +97,7 @@ impl Machine {
                 }
             }
             Event::Note(note) => self.say(Notice::Note(note)),
-            Event::Fenced(_) | Event::Acquired { .. } | Event::Denied(_) => {}
+            Event::Slot(_) | Event::Fenced(_) | Event::Acquired { .. } | Event::Denied(_) => {}
         }
     }
 

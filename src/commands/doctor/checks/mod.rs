@@ -1,5 +1,6 @@
 //! Every check of the doctor. Pure: facts go in, findings come out.
 
+mod certificates;
 mod clocks;
 mod list;
 mod node;
@@ -57,6 +58,8 @@ pub struct Patient<'a> {
     pub node_timeout: Duration,
     /// How long a node that forgot everything does not vote; `None` when the guard is off.
     pub guard: Option<Duration>,
+    /// What time it is here, since 1970.
+    pub wall: Duration,
     /// Each node.
     pub facts: &'a [Facts],
 }
@@ -66,6 +69,7 @@ impl Patient<'_> {
     pub fn examine(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         self.list(&mut found);
+        self.trust(&mut found);
         for (name, facts) in self.names.iter().zip(self.facts) {
             self.node(name, facts, &mut found);
         }
@@ -173,6 +177,7 @@ mod tests {
             prefix: "",
             node_timeout: Duration::from_millis(500),
             guard: Some(Duration::from_secs(30)),
+            wall: Duration::from_secs(1_700_000_000),
             facts,
         };
         let findings = patient.examine();
@@ -193,6 +198,22 @@ mod tests {
         // All of them: a new fleet.
         let (found, voters) = examine(&[up(3), up(9), up(4)]);
         assert_eq!((checks(&found), voters), (vec![], vec![true; 3]));
+    }
+
+    #[test]
+    fn certificate_is_spoken_of_when_it_ends_within_a_fortnight() {
+        let ends = |rest: u64| Facts {
+            certificate_ends: Some(Duration::from_secs(1_700_000_000 + rest)),
+            ..facts("role:master\r\n")
+        };
+        let day = 86_400;
+        let (found, voters) = examine(&[ends(14 * day + 1), ends(14 * day), ends(day - 1)]);
+        assert_eq!((checks(&found), voters), (vec!["certificate-ends"; 2], vec![true; 3]));
+        assert_eq!(found[0].nodes, ["db2:1"]);
+        assert_eq!(found[0].what, "its certificate ends 2023-11-28T22:13:20Z, in 14 days");
+        assert!(found[1].what.ends_with("2023-11-15T22:13:19Z, in less than a day"));
+        let (found, _) = examine(&[facts(""), ends(0), ends(day)]);
+        assert_eq!(checks(&found), ["certificate-ended", "certificate-ends"]);
     }
 
     #[test]

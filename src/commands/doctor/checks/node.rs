@@ -57,6 +57,7 @@ impl Patient<'_> {
         }
         self.rights(name, facts, found);
         self.premises(name, facts, found);
+        self.certificate(name, facts, found);
     }
 
     fn premises(&self, name: &str, facts: &Facts, found: &mut Vec<Finding>) {
