@@ -19,7 +19,9 @@ impl Patient<'_> {
             return add(Gravity::Node, remedy.check, what, vote, remedy.mend.into());
         }
         let cluster = facts.field("cluster_enabled") == Some("1");
-        if facts.field("redis_mode") == Some("sentinel") {
+        // As Redis and as Valkey call it.
+        let mode = facts.field("redis_mode").or_else(|| facts.field("server_mode"));
+        if mode == Some("sentinel") {
             return add(
                 Gravity::List,
                 "sentinel",
