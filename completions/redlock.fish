@@ -178,6 +178,9 @@ complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-insecure 
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l wait -d 'Wait until every node votes and every held lock is on all nodes, at most so long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l color -d 'When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
@@ -197,6 +200,9 @@ complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l allow-even-no
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s k -l key -d 'A lock\'s name; repeatable' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l watch -d 'Look again every D [1s] until ^C; off a terminal each look is appended' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'When words are coloured: auto (on a terminal, unless NO_COLOR is set), always, never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
