@@ -13,7 +13,8 @@
 //! thread as [`protocol::Event`]s. The main thread starts the command when a quorum is ours, ends it
 //! before the validity ends, and tells the session to release only when nothing of the command is
 //! left. The exit status is the command's, or one of [`exit::TABLE`]. What people should know
-//! leaves as a [`ui::Notice`] and becomes a line on standard error.
+//! leaves as a [`ui::Notice`] and becomes a line on standard error; what became of the run can be
+//! reported to a file at its end.
 //!
 //! # The rooms
 //!
@@ -40,7 +41,7 @@ pub mod signal;
 pub mod ui;
 pub mod wake;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, io};
 
 use crate::{
     cli::{
@@ -68,10 +69,12 @@ pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(Cli { command: Command::Status(args) }) => status(&args),
         Ok(Cli { command: Command::Doctor(args) }) => doctor(&args),
         Ok(Cli { command: Command::Sandbox(args) }) => sandbox(&args),
-        Err(Instead::Print(text)) => {
-            ui::print(&text);
-            Code::Success.into()
-        }
+        Err(Instead::Print(text)) => match ui::deliver(&text) {
+            Ok(()) => Code::Success.into(),
+            // Who has read enough of it (`| head`) is content.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Success.into(),
+            Err(error) => failed(Code::Failure, &format!("cannot write to stdout: {error}")),
+        },
         Err(Instead::Usage(text)) => failed(Code::Usage, &text),
     }
 }

@@ -71,6 +71,8 @@ fn usage_errors_are_64() {
         (&["run", "-k", "k", "-t", "10", "true"], &["10s"]),
         (&["run", "-k", "k", "-t", "ten", "true"], &["ten"]),
         (&["run", "-k", "k", "-w", "5", "true"], &["5s"]),
+        (&["run", "-k", "k", "-w", "0", "true"], &["did you mean 0s?"]),
+        (&["acquire", "-k", "k", "-t", "1s", "-w", "0"], &["did you mean 0s?"]),
         (&["run", "-k", "k", "--strategy", "wild", "true"], &["wild"]),
         (&["walk"], &["walk"]),
         (&[], &[]),
@@ -167,5 +169,19 @@ fn no_nodes_is_78_and_says_how_to_name_them() {
         }
         let last = outcome.stderr.lines().next_back().unwrap_or_default();
         assert!(last.starts_with("redlock: exit 78: "), "{outcome}");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure_and_a_reader_who_has_enough_is_none() {
+    for words in [&["--help"][..], &["run", "--help"], &["--version"]] {
+        Redlock::new(words.iter().copied())
+            .under(["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"])
+            .fails(125, "cannot write to stdout: *")
+            .check();
+        // The other end of the pipe is closed already.
+        Redlock::new(words.iter().copied())
+            .under(["bash", "-c", "exec > >(:); wait $!; exec \"$0\" \"$@\""])
+            .check();
     }
 }

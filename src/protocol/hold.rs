@@ -10,13 +10,15 @@
 //! when it was back already: else somebody who took the lock away from a majority, node by node,
 //! would not be noticed.
 
+mod seat;
+
 use std::time::Duration;
 
+use self::seat::{Back, Seat};
 use super::{
     Lease, Links, NodeIndex, NodeView, Note, Reply, Request, Timing, Token,
     lease::quorum,
     link::{Ask, Sent},
-    pace::Pace,
     views::Views,
 };
 use crate::clock::Tick;
@@ -33,42 +35,6 @@ pub enum Finding {
     Lost,
     /// Progress, for people.
     Note(Note),
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about one node")]
-struct Seat {
-    /// It counts: it carries our token since the acquisition, as far as is known.
-    strict: bool,
-    /// The node proved that it does not carry our token, and has not made up for that.
-    gone: bool,
-    /// Nothing is there: it may be healed.
-    absent: bool,
-    /// It carries our token again, and does not count yet.
-    back: Option<Back>,
-    /// It is not healed again before that.
-    heal_from: Tick,
-    /// The number of the round in which it was asked the last time.
-    asked: u64,
-    pace: Pace,
-    /// It failed, and is asked again at this time.
-    retry: Option<Tick>,
-    /// It owes this round an answer.
-    due: bool,
-    /// It confirmed this round.
-    confirmed: bool,
-}
-
-/// A node that carries our token again. Somebody may have taken the lock away on the others
-/// meanwhile, and what they answered before says nothing about that.
-#[derive(Clone, Copy, Debug)]
-struct Back {
-    /// The round in which that was heard.
-    round: u64,
-    /// When it was asked for what it answered then, or positively since.
-    sent: Tick,
-    /// Nodes that confirmed an extension sent after that, as a bit mask.
-    vouchers: u16,
 }
 
 /// A round of requests to all nodes, until it was reported.

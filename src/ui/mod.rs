@@ -74,12 +74,6 @@ pub fn exit_line(code: u8, reason: &str) {
     line(&format!("exit {code}: {reason}"));
 }
 
-/// Writes a text that the user asked for (help, version) to standard output.
-pub fn print(text: &str) {
-    // Whoever asked has what came through; there is nobody else to tell.
-    let _ = deliver(text);
-}
-
 /// Writes what a script waits for to standard output, and says when that failed.
 pub fn deliver(text: &str) -> std::io::Result<()> {
     let mut rest = text.as_bytes();

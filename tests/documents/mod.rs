@@ -2,7 +2,10 @@
 //! generates them anew and fails when they differ. `REDLOCK_REWRITE=1 cargo test documents` writes
 //! them.
 
+mod blocks;
 mod completion;
+mod examples;
+mod five_masters;
 mod pages;
 
 use std::{env, fs, path::Path, process::Command};
@@ -98,8 +101,12 @@ fn what_users_of_other_tools_looked_for_in_vain_is_said() {
     let mut run = redlock::cli::command().find_subcommand("run").unwrap().clone();
     let help = run.render_long_help().to_string();
     for (place, text, sentences) in [
-        ("the README's first screen", &screen, &["alive when the lock could pass on"][..]),
-        ("the README", &readme, &["**It does not promise**", "fencing token", "exec redlock run"]),
+        (
+            "the README's first screen",
+            &screen,
+            &["ends the command before the lock could pass on"][..],
+        ),
+        ("the README", &readme, &["**Nothing here covers**", "fencing token", "exec redlock run"]),
         (
             "run --help",
             &help,
