@@ -154,7 +154,9 @@ fn locks(target: &Target) -> io::Result<Locks> {
                     let row = maker.lock(lock);
                     found.thin += u64::from(lock.state() == State::Held && row.on < row.of);
                     let Some(holder) = &row.holder else { continue };
-                    found.longest = found.longest.max(Duration::from_millis(holder.ttl_ms));
+                    // A min-hold can be longer than the ttl.
+                    let longest = holder.ttl_ms.max(row.expires_in_ms.unwrap_or_default());
+                    found.longest = found.longest.max(Duration::from_millis(longest));
                     if holder.other_list {
                         found.foreign += 1;
                         if found.examples.len() < 3 {
