@@ -12,7 +12,7 @@ zshdir ?= $(prefix)/share/zsh/site-functions
 fishdir ?= $(prefix)/share/fish/vendor_completions.d
 target = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all setup build demo test trials chaos bench lint install deb clean
+.PHONY: all setup build demo test soak trials chaos compat bench lint install deb clean
 
 all: build
 
@@ -29,6 +29,10 @@ demo: setup
 test: setup
 	CARGO=$(CARGO) scripts/test
 
+# The simulator, with other histories each time, until ^C or the first broken rule.
+soak: setup
+	CARGO=$(CARGO) scripts/sim soak
+
 # The simultaneous starts as often as the promise says: 200 times 50, 20 times 200.
 trials: setup
 	REDLOCK_TEST_TRIALS=20 CARGO=$(CARGO) scripts/test --release --test main simultaneous_ -- --nocapture
@@ -39,6 +43,12 @@ chaos: setup
 	$(CARGO) build --locked --examples
 	REDLOCK_CHAOS_SECONDS=$${REDLOCK_CHAOS_SECONDS:-60} CARGO=$(CARGO) \
 		scripts/test --test main chaos:: -- --nocapture
+
+# The core of the tests on Redis 6.2 and 8.2, Valkey 8.1 and 9.1, which scripts/servers fetches, and on the
+# server that is installed.
+compat:
+	scripts/setup compat
+	CARGO=$(CARGO) scripts/compat
 
 bench: setup
 	$(CARGO) build --release --locked --bin redlock --example floor

@@ -17,12 +17,14 @@ fn known(server: &str, replication: &str) -> Option<Server> {
     let history = field(replication, "master_replid")?.to_owned();
     let before = field(replication, "master_replid2");
     let before = before.filter(|id| id.bytes().any(|byte| byte != b'0')).map(str::to_owned);
+    // Valkey calls it by another name (valkey-io/valkey, `extended-redis-compatibility`).
+    let mode = field(server, "redis_mode").or_else(|| field(server, "server_mode"))?;
     let promoted = field(replication, "second_repl_offset");
     let promoted = promoted.and_then(|text| text.parse::<i64>().ok()).is_some_and(|n| n >= 0);
     Some(Server {
         run_id,
         uptime: Duration::from_secs(seconds),
-        mode: match field(server, "redis_mode")? {
+        mode: match mode {
             "cluster" => Mode::Cluster,
             "sentinel" => Mode::Sentinel,
             _ => Mode::Standalone,
@@ -73,6 +75,15 @@ mod tests {
             ..Server::default()
         };
         assert_eq!(server(SERVER, REPLICATION), expected);
+    }
+
+    /// `make compat` found it: no valkey ever introduced itself, so its age guarded nothing.
+    #[test]
+    fn valkey_introduces_itself_too() {
+        let valkey = SERVER.replace("redis_mode", "server_mode");
+        assert_eq!(server(&valkey, REPLICATION), server(SERVER, REPLICATION));
+        let cluster = valkey.replace("standalone", "cluster");
+        assert_eq!(server(&cluster, REPLICATION).mode, Mode::Cluster);
     }
 
     #[test]

@@ -301,8 +301,9 @@ pub fn refusal(error: &ServerError, secret: Option<&str>) -> Refusal {
     let text = without_script(&text);
     let code = text.split(' ').next().unwrap_or("");
     let rights = ["NOAUTH", "WRONGPASS", "NOPERM"].contains(&code)
-        // How Redis 7.0 says NOPERM from within a script.
-        || text.contains("The user executing the script can't");
+        // How NOPERM is said from within a script: up to Redis 7.0, and since.
+        || text.contains("The user executing the script can't")
+        || text.contains("ACL failure in script");
     Refusal {
         kind: if rights { RefusalKind::Rights } else { RefusalKind::State },
         text: if secret.is_some_and(|secret| repeats(text, secret)) {

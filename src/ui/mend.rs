@@ -42,6 +42,12 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "see redlock doctor for the exact rule: ACL SETUSER USER +eval +set +get +type +pttl \
          +pexpire +del +publish +subscribe +info ~* &*",
     ),
+    (
+        "ACL failure in script",
+        "rights",
+        "see redlock doctor for the exact rule: ACL SETUSER USER +eval +set +get +type +pttl \
+         +pexpire +del +publish +subscribe +info ~* &*",
+    ),
     ("READONLY", "replica", "list its master instead, or make it one: REPLICAOF NO ONE"),
     ("MASTERDOWN", "replica", "list its master instead, or make it one: REPLICAOF NO ONE"),
     ("NOREPLICAS", "min-replicas", "CONFIG SET min-replicas-to-write 0, or start its replicas"),
@@ -134,13 +140,17 @@ mod tests {
         NodeView::Refused(Refusal { kind: RefusalKind::State, text: text.into() })
     }
 
-    /// The words of Redis 7.0.15.
+    /// The words of Redis 7.0.15, and of 8.2.3 where they differ.
     #[test]
     fn refusals_are_known_by_their_words() {
         for (text, check) in [
             ("NOAUTH Authentication required.", "password-missing"),
             ("ERR AUTH <password> called without any password configured", "password-unwanted"),
             ("NOPERM this user has no permissions to run the 'eval' command", "rights"),
+            (
+                "ERR ACL failure in script: User ci has no permissions to run the 'del' command",
+                "rights",
+            ),
             ("READONLY You can't write against a read only replica.", "replica"),
             ("OOM command not allowed when used memory > 'maxmemory'.", "out-of-memory"),
             ("ERR max number of clients reached", "max-clients"),

@@ -82,6 +82,14 @@ pub trait Inspect {
         self.client().set_px(key, value, 60_000);
     }
 
+    /// The version of Redis that it is compatible with, major and minor; a Valkey says 7.2.
+    fn redis_version(&self) -> (u64, u64) {
+        let info = self.client().info("server");
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap();
+        let mut numbers = version.split('.').map(|number| number.parse().unwrap());
+        (numbers.next().unwrap(), numbers.next().unwrap())
+    }
+
     /// Every key of database 0, sorted.
     fn keys(&self) -> Vec<String> {
         self.client().keys()

@@ -1,7 +1,7 @@
 //! What one node says: whether it votes, and what makes its vote weaker.
 
 use super::{Finding, Gravity, Patient};
-use crate::{commands::doctor::facts::Facts, duration::show, ui::mend};
+use crate::{commands::doctor::facts::Facts, duration::show, protocol::RestartGuard, ui::mend};
 
 impl Patient<'_> {
     /// Everything about the node `name`.
@@ -19,7 +19,9 @@ impl Patient<'_> {
             return add(Gravity::Node, remedy.check, what, vote, remedy.mend.into());
         }
         let cluster = facts.field("cluster_enabled") == Some("1");
-        if facts.field("redis_mode") == Some("sentinel") {
+        // As Redis and as Valkey call it.
+        let mode = facts.field("redis_mode").or_else(|| facts.field("server_mode"));
+        if mode == Some("sentinel") {
             return add(
                 Gravity::List,
                 "sentinel",
@@ -91,7 +93,7 @@ impl Patient<'_> {
         }
         let forgets = facts.number("aof_enabled") == Some(0)
             && facts.save.as_deref().is_some_and(str::is_empty);
-        if self.guard.is_none() && forgets {
+        if self.guard.rule == RestartGuard::Off && forgets {
             add(
                 "no-persistence",
                 "keeps nothing on disk, and the restart guard is off".into(),
