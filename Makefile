@@ -12,7 +12,7 @@ zshdir ?= $(prefix)/share/zsh/site-functions
 fishdir ?= $(prefix)/share/fish/vendor_completions.d
 target = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all setup build demo test trials chaos compat bench lint install deb clean
+.PHONY: all setup build demo test soak trials chaos compat bench lint install deb clean
 
 all: build
 
@@ -28,6 +28,10 @@ demo: setup
 
 test: setup
 	CARGO=$(CARGO) scripts/test
+
+# The simulator, with other histories each time, until ^C or the first broken rule.
+soak: setup
+	CARGO=$(CARGO) scripts/sim soak
 
 # The simultaneous starts as often as the promise says: 200 times 50, 20 times 200.
 trials: setup

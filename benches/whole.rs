@@ -7,7 +7,7 @@
 //! `make bench` runs it. It is never a test: a number above its target is printed as `over`.
 //! `cargo bench --bench whole -- ROUNDS` sets how often (300).
 
-#[allow(dead_code, reason = "the tests need more of it")]
+#[allow(dead_code, clippy::unwrap_used, reason = "a harness of the tests, which need more of it")]
 #[path = "../tests/harness/tls.rs"]
 mod tls;
 

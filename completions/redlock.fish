@@ -62,7 +62,7 @@ handover\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l max-stopped -d 'KILL a command that is stopped for so long [default: 10 x ttl]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
@@ -99,7 +99,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s E -l conflic
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l heartbeat -d 'Repeat the line about waiting after so long, doubling up to 5 min; 0s: never' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
@@ -125,7 +125,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand extend" -l token -d 'The
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -s t -l ttl -d 'The lock is to last at least so long from now on [default inside of a run: the run\'s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand extend" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand extend" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
@@ -143,7 +143,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l token -d 'The token that `redlock acquire` printed, or that `redlock status` shows' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand release" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
@@ -162,7 +162,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand unlock" -s k -l key -d '
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l token -d 'The token that `redlock acquire` printed, or that `redlock status` shows' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand unlock" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
@@ -183,7 +183,7 @@ always\t''
 never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F
@@ -205,7 +205,7 @@ always\t''
 never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l nodes -d 'The Redis masters, comma separated; repeatable [env: REDLOCK_NODES]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l config -d 'Read this file instead of the usual ones [env: REDLOCK_CONFIG]' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand status" -l username -d 'User for nodes whose URL names none [env: REDLOCK_USERNAME]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l username -d 'User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l password-file -d 'Where the password is for nodes whose URL has none: a file, or fd:N [env: REDLOCK_PASSWORD_FILE]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-ca -d 'Trust these CAs for rediss:// nodes, instead of the system\'s (PEM) [env: REDLOCK_TLS_CA]' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-cert -d 'Our own certificate, for nodes that ask for one (PEM, with --tls-key) [env: REDLOCK_TLS_CERT]' -r -F

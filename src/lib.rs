@@ -13,7 +13,8 @@
 //! thread as [`protocol::Event`]s. The main thread starts the command when a quorum is ours, ends it
 //! before the validity ends, and tells the session to release only when nothing of the command is
 //! left. The exit status is the command's, or one of [`exit::TABLE`]. What people should know
-//! leaves as a [`ui::Notice`] and becomes a line on standard error.
+//! leaves as a [`ui::Notice`] and becomes a line on standard error; what became of the run can be
+//! reported to a file at its end.
 //!
 //! # The rooms
 //!

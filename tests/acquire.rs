@@ -241,3 +241,28 @@ fn tie_of_an_even_list_is_told_at_once() {
         .check();
     eventually("our votes are taken back", || fleet.holding("k") == [0, 1]);
 }
+
+/// filelock#317: a lock file that root may not open, since somebody else made it.
+#[test]
+fn users_of_one_machine_share_a_lock_and_no_file() {
+    if !rustix::process::geteuid().is_root() {
+        crate::skip!("only root can be two users");
+    }
+    let fleet = fleet(3);
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let users: [&[&str]; 3] = [&nobody, &["env"], &nobody];
+    let run = |user: &[&str]| {
+        let run = Redlock::run(fleet.nodes()).args(["-n"]).under(user);
+        // Where there is nothing to write to.
+        run.env("TMPDIR", "/nonexistent").env("XDG_RUNTIME_DIR", "/nonexistent")
+    };
+    for user in users {
+        run(user).command(["echo", "ran"]).stdout("ran\n").check();
+        eventually("the lock is given back", || fleet.all_keys().is_empty());
+    }
+    // And it excludes them all.
+    fleet.set_everywhere("k", "foreign");
+    for user in users {
+        run(user).command(["echo", "ran"]).fails(75, "'k' is held by *").check();
+    }
+}

@@ -71,6 +71,8 @@ fn usage_errors_are_64() {
         (&["run", "-k", "k", "-t", "10", "true"], &["10s"]),
         (&["run", "-k", "k", "-t", "ten", "true"], &["ten"]),
         (&["run", "-k", "k", "-w", "5", "true"], &["5s"]),
+        (&["run", "-k", "k", "-w", "0", "true"], &["did you mean 0s?"]),
+        (&["acquire", "-k", "k", "-t", "1s", "-w", "0"], &["did you mean 0s?"]),
         (&["run", "-k", "k", "--strategy", "wild", "true"], &["wild"]),
         (&["walk"], &["walk"]),
         (&[], &[]),

@@ -8,13 +8,16 @@ use std::{
     path::PathBuf,
 };
 
-use crate::harness::{
-    Redlock,
-    builder::{End, Outcome},
-    fleet,
-    pty::Terminal,
-    scratch,
-    servers::{Fleet, Inspect},
+use crate::{
+    harness::{
+        Redlock,
+        builder::{End, Outcome},
+        fleet,
+        pty::Terminal,
+        scratch,
+        servers::{Fleet, Inspect},
+    },
+    skip,
 };
 
 /// A home directory, and a machine without /etc/redlock.
@@ -134,7 +137,10 @@ fn every_key_of_the_file_is_overridden_by_its_variable() {
     assert_eq!(end(run()), End::Exit(78));
     home.config(&format!("{}connect-timeout = '1ms'\n", list(&fleet)));
     let other = run().env("REDLOCK_CONNECT_TIMEOUT", "1us");
-    refused(other.command(["true"]), 78, &["--connect-timeout must be at least 1ms"]);
+    let words = ["REDLOCK_CONNECT_TIMEOUT: it must be at least 1ms"];
+    refused(other.command(["true"]), 78, &words);
+    home.config(&format!("{}node-timeout = '0s'\n", list(&fleet)));
+    refused(run().args(["true"]), 78, &["config.toml:3: node-timeout: it must be at least 1ms"]);
 }
 
 #[test]
@@ -171,6 +177,26 @@ fn file_that_cannot_be_read_is_78_with_its_name() {
     fs::create_dir_all(home.path(".config/redlock/config.toml")).unwrap();
     let words = [".config/redlock/config.toml", "is a directory"];
     refused(run().command(["true"]), 78, &words);
+}
+
+#[test]
+fn file_that_is_there_and_closed_is_78_and_one_in_a_closed_directory_is_not_there() {
+    let (fleet, home) = (fleet(1), Home::new());
+    let closed = home.config(&format!("{}prefix = 'closed:'\n", list(&fleet)));
+    // As somebody else, who may come as far as here.
+    let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let open = |path: PathBuf| fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    open(home.path(""));
+    let version = Redlock::new(["--version"]).under(other).output();
+    if version.end != End::Exit(0) {
+        skip!("nobody else can be played: {version}");
+    }
+    let look = || home.redlock(&["status", "--nodes", &fleet.nodes()]).under(other);
+    let words = ["cannot read the configuration ", &closed, ": permission denied"];
+    refused(look(), 78, &words);
+    let inner = home.path(".config/redlock");
+    fs::set_permissions(inner, PermissionsExt::from_mode(0o700)).unwrap();
+    assert_eq!(status(look())["prefix"], "");
 }
 
 #[test]

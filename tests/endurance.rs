@@ -78,6 +78,22 @@ fn rolling_restart_of_all_nodes_is_not_noticed_by_the_command() {
     given_back(&fleet);
 }
 
+/// redsync#186: a lock on a bare quorum would be lost with the next node.
+#[test]
+fn node_that_was_down_at_the_acquisition_is_taken_in() {
+    let mut fleet = fleet(3);
+    fleet.servers_mut()[2].kill();
+    let hold = Hold::start(&fleet.nodes(), "1500ms");
+    assert!(fleet.servers()[..2].iter().all(|server| server.exists("k")));
+    fleet.servers_mut()[2].restart().unwrap();
+    eventually("the lock is on all nodes", || fleet.holding("k").len() == 3);
+    wait_rounds(&fleet.servers()[2], 1);
+    fleet.servers_mut()[0].restart().unwrap();
+    eventually("the lock is on all nodes again", || fleet.holding("k").len() == 3);
+    hold.end();
+    given_back(&fleet);
+}
+
 #[test]
 fn flushed_scripts_and_a_full_memory_do_not_end_a_hold() {
     let fleet = fleet(3);

@@ -315,3 +315,36 @@ fn node_that_refuses_costs_a_run_that_works_nothing() {
     let told = Redlock::run(fleet.nodes()).args(["-n", "-vv", "true"]).output();
     assert!(told.stderr.contains("NOAUTH"), "{told}");
 }
+
+/// node-redlock#29, #31, #58: somebody waits for ever for nodes that take everything and say
+/// nothing.
+#[test]
+fn every_command_ends_in_time_when_no_node_answers() {
+    let fleet = fleet(3);
+    for server in fleet.servers() {
+        server.stop().unwrap();
+    }
+    let token = "00000000-0000-4000-8000-000000000001";
+    for words in [
+        &["run", "-k", "k", "-n", "true"][..],
+        &["run", "-k", "k", "-w", "1s", "true"],
+        &["run", "-k", "k", "--quorum-wait", "1s", "true"],
+        &["run", "-k", "k", "--strategy", "sequential", "-n", "true"],
+        &["run", "-k", "k", "--token", token, "true"],
+        &["acquire", "-k", "k", "-t", "1m", "-n"],
+        &["extend", "-k", "k", "-t", "1m", "--token", token],
+        &["release", "-k", "k", "--token", token],
+        &["release", "-k", "k", "--force", "--yes"],
+        &["status", "k"],
+        &["status"],
+        &["doctor"],
+    ] {
+        let run = Redlock::new(words).nodes(fleet.nodes());
+        let outcome = run.within(Duration::from_secs(10)).output();
+        assert_eq!(outcome.end, crate::harness::builder::End::Exit(69), "{words:?}: {outcome}");
+    }
+    for server in fleet.servers() {
+        server.cont().unwrap();
+    }
+    eventually("no key is left", || fleet.all_keys().is_empty());
+}

@@ -167,3 +167,32 @@ fn split_between_us_and_another_client_is_nobodys() {
     }
     eventually("nothing is left", || fleet.all_keys().is_empty());
 }
+
+/// Values that are no text, and look alike when they are shown: bytes are compared.
+#[test]
+fn values_that_are_no_text_are_compared_byte_by_byte() {
+    let fleet = fleet(3);
+    let put = |values: [&[u8]; 3]| {
+        for (server, value) in fleet.servers().iter().zip(values) {
+            let words: [&[u8]; 5] = [b"SET", b"k", value, b"PX", b"60000"];
+            server.client().command(&words);
+        }
+    };
+    let state = || {
+        let out = Redlock::new(["status", "k", "--json"]).nodes(fleet.nodes()).output().stdout;
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        report["locks"][0]["state"].as_str().unwrap().to_owned()
+    };
+    put([b"\xff\0\n", b"\xfe\0\n", b"\xfd\0\n"]);
+    assert_eq!(state(), "partial");
+    run(&fleet).fails(75, "'k' is contended: *").check();
+    put([b"\xff\0\n", b"\xff\0\n", b"\xfd\0\n"]);
+    assert_eq!(state(), "held");
+    run(&fleet).fails(75, "'k' is held by *").check();
+    // What was shown is freed, and what only looks like it is not.
+    let force = Redlock::new(["release", "-k", "k", "--force", "--yes"]).nodes(fleet.nodes());
+    let outcome = force.output();
+    assert!(outcome.stdout.is_empty(), "{outcome}");
+    eventually("it is freed", || !fleet.servers()[0].exists("k"));
+    assert!(!fleet.servers()[1].exists("k"), "{outcome}");
+}

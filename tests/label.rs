@@ -37,7 +37,7 @@ fn label_has_at_most_200_bytes() {
         assert_eq!(label(&fleet, |run| run.args(["--label", &longest])), *longest);
     }
     let run = || Redlock::run(fleet.nodes());
-    let said = "a label has at most 200 bytes";
+    let said = "a label has at most 200 bytes (--label, REDLOCK_LABEL)";
     for long in ["x".repeat(201), "\u{e9}".repeat(101)] {
         run().args(["--label", &long, "true"]).fails(64, said).check();
         run().env("REDLOCK_LABEL", long).args(["true"]).fails(64, said).check();

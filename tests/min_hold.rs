@@ -122,6 +122,26 @@ fn skip_takes_a_finished_lock_for_a_held_one() {
     run().args(["--skip", "-w", "200ms"]).command(["echo", "ran"]).check();
 }
 
+/// Each slot is kept for itself, and the others are as free as ever.
+#[test]
+fn slot_is_kept_too() {
+    let fleet = fleet(3);
+    let run = || Redlock::run(fleet.nodes()).args(["--slots", "2", "-n"]);
+    for _ in 0..2 {
+        run().args(["--min-hold", "1m"]).command(["true"]).check();
+    }
+    for key in ["k", "k#2"] {
+        assert_eq!(fleet.holding(key).len(), 3, "{key}");
+        assert!(fleet.servers()[0].get(key).unwrap().contains("\"until\":"), "{key}");
+    }
+    run()
+        .command(["true"])
+        .fails(75, "all 2 slots of 'k' are held, by *finished, held until *")
+        .check();
+    fleet.servers().iter().for_each(|server| assert!(server.client().del("k#2")));
+    run().command(["true"]).check();
+}
+
 #[test]
 fn waiter_gets_the_lock_when_the_min_hold_is_over() {
     let fleet = fleet(3);

@@ -202,9 +202,9 @@ fn settings_that_cannot_work_are_reported_and_mistakes_of_the_line_are_not() {
     Redlock::run("").args(["--report", report, "--no-such", "true"]).fails(64, "*").check();
     assert!(!path.exists());
     for (place, said) in [
-        ("fd:1", "*fd:1 is the command's own*"),
+        ("fd:1", "*takes a number from 3 on*"),
         ("fd:77", "*fd:77 is not open*"),
-        ("fd:x", "*write fd:N*"),
+        ("fd:x", "*takes a number from 3 on*"),
         ("", "*is empty"),
     ] {
         Redlock::run("localhost:1").args(["--report", place, "true"]).fails(64, said).check();
@@ -236,6 +236,16 @@ fn descriptor_is_appended_to_and_closed_in_the_command() {
         let value: Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["outcome"], "ran");
     }
+}
+
+/// The password would be read from where the report goes, and the number mean something of ours then.
+#[test]
+fn descriptor_of_the_password_is_not_taken_for_the_report_too() {
+    let line = "exec \"$0\" run -k k --report fd:5 --password-file fd:5 -- true 5</dev/null";
+    let outcome =
+        Redlock::new([] as [&str; 0]).under(["sh", "-c", line]).nodes("localhost:1").output();
+    assert_eq!(outcome.end, End::Exit(78), "{outcome}");
+    assert!(outcome.stderr.contains("cannot read fd:5: bad file descriptor"), "{outcome}");
 }
 
 #[test]

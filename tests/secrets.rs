@@ -128,9 +128,10 @@ fn closed_fleet(password: &str) -> Fleet {
 const TOKEN: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 
 /// Everything that can be asked for, as verbose as it gets.
-const COMMANDS: [&[&str]; 12] = [
+const COMMANDS: [&[&str]; 13] = [
     &["run", "-n", "-vv", "-k", "k", "true"],
     &["run", "-n", "-vv", "--log-format", "json", "-k", "k", "true"],
+    &["run", "-n", "-vv", "--report", "/dev/stdout", "-k", "k", "true"],
     &["run", "--token", TOKEN, "-vv", "-k", "k", "true"],
     &["acquire", "-n", "-vv", "-k", "k", "-t", "1s"],
     &["acquire", "-w", "10s", "--json", "--fence", "-k", "k2", "-t", "1s"],

@@ -138,7 +138,7 @@ fn waiter_takes_whichever_slot_is_given_back_first() {
     let mut waiter = run(&fleet, "2")
         .shell("echo $REDLOCK_SLOT")
         .stdout(format!("{two}\n"))
-        .stderr_like("redlock: waiting for 's': all 2 slots are held, by *, waiting without limit *\nredlock: got 's' after *\n")
+        .stderr_like("redlock: waiting for 's': all 2 slots are held, by *, waiting without limit *\nredlock: got 's*' after *\n")
         .start();
     waiter.wait_stderr("waiting");
     end(second);
@@ -165,6 +165,40 @@ fn each_slot_has_its_own_fencing_tokens_and_its_own_min_hold() {
         .shell("true")
         .fails(75, "all 2 slots of 's' are held*")
         .check();
+}
+
+#[test]
+fn release_by_force_frees_one_slot_and_ends_its_holder_alone() {
+    let fleet = fleet(3);
+    let mut holders = [1, 2].map(|_| {
+        let mut run = run(&fleet, "2").args(["-t", "1h"]).shell("echo $REDLOCK_KEY; exec sleep 60");
+        run = run.stdout_like("s*\n").exits(79).stderr_like(
+            "redlock: lost 's#2': *\nredlock: exit 79: 's#2' was lost while the command ran\n",
+        );
+        let mut run = run.start();
+        run.wait_stdout("s");
+        run
+    });
+    eventually("both listen", || {
+        fleet.servers().iter().all(|server| {
+            let words = ["PUBSUB", "NUMSUB", "redlock:holder:s", "redlock:holder:s#2"];
+            format!("{:?}", server.client().command(&words)).matches("Integer(2)").count() == 2
+        })
+    });
+    Redlock::new(["release", "-k", "s#2", "--force", "--yes"])
+        .nodes(fleet.nodes())
+        .stderr_like("redlock: 's#2' is held by *\nredlock: released 's#2' on 3 of 3 nodes\n")
+        .check();
+    eventually("its holder ends", || holders.iter_mut().any(|run| run.ended().is_some()));
+    for mut run in holders {
+        if run.ended().is_some() {
+            run.check();
+        } else {
+            run.signal(Signal::TERM);
+            assert_eq!(run.output().stdout, "s\n");
+        }
+    }
+    assert!(fleet.all_keys().is_empty());
 }
 
 #[test]

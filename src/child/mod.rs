@@ -23,8 +23,6 @@ pub use guardian::{Guardian, RUN_VARIABLE};
 pub use inherited::Inherited;
 pub use proc::Stat;
 pub use spawn::{Launch, Spawned, spawn};
-pub use sys::{
-    Ending, claim, leads_session, raise, signal_group, signal_own_group, signal_process,
-};
+pub use sys::{Ending, leads_session, raise, signal_group, signal_own_group, signal_process};
 pub use terminal::{GroupChoice, Placement, Terminal};
 pub use tree::{Left, Tree, TreeEvent, older};

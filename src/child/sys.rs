@@ -1,12 +1,7 @@
 //! The few system calls that no crate of ours offers in safe form: dispositions, the signal mask,
 //! waitid(2) with the pid of whom it found, signals with numbers beyond the named ones.
 
-use std::{
-    io,
-    mem::MaybeUninit,
-    os::fd::{FromRawFd as _, OwnedFd},
-    ptr,
-};
+use std::{io, mem::MaybeUninit, ptr};
 
 use rustix::process::{Pid, getpid};
 
@@ -214,19 +209,6 @@ pub fn wait(whom: Whom, options: i32) -> io::Result<Option<Change>> {
         libc::CLD_CONTINUED => Change::Continued(pid),
         _ => Change::Ended(pid, Ending::Signaled(status)),
     }))
-}
-
-/// Takes over a descriptor that our caller handed down by its number. No program that we start
-/// finds it. To be called before anything of ours is opened, and once for each number.
-///
-/// # Errors
-/// `EBADF`: there is none with this number.
-pub fn claim(number: i32) -> io::Result<OwnedFd> {
-    // SAFETY: fcntl(2) with these commands takes numbers and touches no memory of ours.
-    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, as the call above has shown, and since nothing of ours has been opened
-    // nobody else in this process owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Closes every descriptor from `first` to `last`. Works on descriptors that are not open.

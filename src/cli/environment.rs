@@ -1,23 +1,32 @@
 //! The variables that stand for options. clap reads them; here is what it has no word for: one
 //! that is set and empty says nothing, and a wrong value is the variable's fault.
 
-use std::{env, ffi::OsString};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt as _,
+};
 
 use clap::{Arg, Command, builder::Resettable, error::Error};
 
 /// Variables whose empty value means something: no prefix, whatever the configuration file says.
 const MAY_BE_EMPTY: [&str; 1] = ["REDLOCK_PREFIX"];
 
-/// Whether the variable that stands for `arg` is set, and says nothing.
-pub fn says_nothing(arg: &Arg) -> bool {
-    arg.get_env().is_some_and(|name| {
+/// The command line without those variables that are set and say nothing.
+pub fn without_empty(command: Command) -> Command {
+    let is_empty = |name: &OsStr| {
         !MAY_BE_EMPTY.iter().any(|may| name == *may)
             && env::var_os(name).is_some_and(|value| value.is_empty())
-    })
+    };
+    // Nearly always there is none, and looking at every option takes its time.
+    if env::vars_os().any(|(name, _)| name.as_bytes().starts_with(b"REDLOCK_") && is_empty(&name)) {
+        without(command, |arg| arg.get_env().is_some_and(is_empty))
+    } else {
+        command
+    }
 }
 
-/// The command line without the variables of the options that are not `wanted`.
-pub fn without(command: Command, unwanted: impl Fn(&Arg) -> bool + Copy) -> Command {
+fn without(command: Command, unwanted: impl Fn(&Arg) -> bool + Copy) -> Command {
     command.mut_subcommands(|sub| {
         sub.mut_args(|arg| if unwanted(&arg) { arg.env(Resettable::Reset) } else { arg })
     })

@@ -149,11 +149,10 @@ pub enum Instead {
 /// Reads the command line, and what the environment says in place of missing options.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Instead> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let known = environment::without(command(), environment::says_nothing);
-    let matches = known
-        .clone()
+    let known = || environment::without_empty(command());
+    let matches = known()
         .try_get_matches_from(&args)
-        .map_err(|error| instead(&error, environment::culprit(&known, &args, &error)))?;
+        .map_err(|error| instead(&error, environment::culprit(&known(), &args, &error)))?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| instead(&error, None))?;
     if let (Some(nodes), Some((_, command))) = (cli.command.nodes(), matches.subcommand()) {
         nodes.origins = Origins::of(command);

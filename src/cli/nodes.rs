@@ -22,21 +22,24 @@ pub struct NodeArgs {
     /// Without it the first that exists of $XDG_CONFIG_HOME/redlock/config.toml (or
     /// ~/.config/redlock/config.toml) and /etc/redlock/config.toml is read; they are not merged.
     /// TOML with the keys nodes (a list), username, password-file, tls-ca, tls-cert, tls-key,
-    /// tls-server-name, prefix, connect-timeout, node-timeout, max-ttl (the longest ttl that is
-    /// accepted, 24h unless it says otherwise), restart-guard, allow-even-nodes. Options come first, then the environment, then the file.
+    /// tls-server-name, prefix, connect-timeout, node-timeout, max-ttl (the longest ttl or min-hold
+    /// that is accepted, 24h unless it says otherwise), restart-guard, allow-even-nodes. Options
+    /// come first, then the environment, then the file; a variable that is set and empty says
+    /// nothing, but for REDLOCK_PREFIX. Relative paths in the file start at its own directory.
     /// /dev/null is an empty file.
     #[arg(long, value_name = "FILE", env = "REDLOCK_CONFIG", hide_env = true)]
     pub config: Option<PathBuf>,
-    /// User for nodes whose URL names none [env: REDLOCK_USERNAME].
+    /// User for nodes whose URL has neither user nor password [env: REDLOCK_USERNAME].
     #[arg(long, value_name = "NAME", env = "REDLOCK_USERNAME", hide_env = true)]
     pub username: Option<String>,
     /// Where the password is for nodes whose URL has none: a file, or fd:N
     /// [env: REDLOCK_PASSWORD_FILE].
     ///
     /// The file's whole text without one newline at its end. fd:N is a descriptor that the caller
-    /// opened; it is read to its end and closed. Without this the environment variable
-    /// REDLOCK_PASSWORD is the password. There is no option for the password itself: what is in
-    /// argv can be read by everybody on this machine.
+    /// opened (3 or more); it is read to its end and closed. Without this the environment variable
+    /// REDLOCK_PASSWORD is the password, and else what the configuration file's password-file says.
+    /// There is no option for the password itself: what is in argv can be read by everybody on this
+    /// machine.
     #[arg(long, value_name = "FILE|fd:N", env = "REDLOCK_PASSWORD_FILE", hide_env = true)]
     pub password_file: Option<OsString>,
     /// Trust these CAs for rediss:// nodes, instead of the system's (PEM) [env: REDLOCK_TLS_CA].
@@ -100,6 +103,10 @@ pub struct NodeArgs {
 pub struct Origins {
     /// `--nodes`.
     pub nodes: Origin,
+    /// `--connect-timeout`.
+    pub connect_timeout: Origin,
+    /// `--node-timeout`.
+    pub node_timeout: Origin,
     /// `--config`.
     pub config: Origin,
     /// `--password-file`.
@@ -132,6 +139,8 @@ impl Origins {
         };
         Self {
             nodes: of("nodes"),
+            connect_timeout: of("connect_timeout"),
+            node_timeout: of("node_timeout"),
             config: of("config"),
             password_file: of("password_file"),
             tls_ca: of("tls_ca"),

@@ -95,7 +95,7 @@ fn goes_on(remains: &mut Remains, buffer: &mut [u8]) -> bool {
         }
     }
     match remains.stream.read(buffer) {
-        Ok(None) => true,
+        Ok(None | Some(0)) => true,
         Err(_) => false,
         Ok(Some(_)) => {
             remains.voice = Voice::Heard;

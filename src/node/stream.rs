@@ -17,7 +17,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there; `None` when nothing is. The end is an error.
+    /// Reads what is there; `None` when nothing is, and `Some(0)` when it was no data. The end is an
+    /// error.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Trouble> {
         match self {
             Self::Plain(socket) => match socket::read(socket, buffer) {

@@ -297,3 +297,6 @@ impl Adoption {
         self.settled();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,3 +195,80 @@ impl Line {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Limits, Ttl};
+
+    const NODE: NodeIndex = NodeIndex(0);
+
+    fn at(ms: u64) -> Tick {
+        Tick::from_boot(Duration::from_millis(ms))
+    }
+
+    /// A second to connect, half a second for each answer.
+    fn calls() -> Calls {
+        let ttl = Ttl::new(Duration::from_secs(10), Ttl::DEFAULT_MAX).unwrap();
+        Calls::new(2, Timing::new(ttl, &Limits::default()).unwrap())
+    }
+
+    fn answer(calls: &mut Calls, now: u64) -> Option<Told> {
+        calls.handle(id(NODE), LinkEvent::Replied(Reply::Absent), at(now))
+    }
+
+    #[test]
+    fn first_question_connects_and_all_go_out_in_order() {
+        let mut calls = calls();
+        calls.ask(NODE, Request::Look, at(1));
+        calls.ask(NODE, Request::Attend, at(2));
+        let actions: Vec<Action> = calls.actions();
+        let (open, conn) = (Action::Open(id(NODE)), id(NODE));
+        let sent = [Request::Look, Request::Attend].map(|request| Action::Send(conn, request));
+        assert_eq!(actions, [vec![open], sent.to_vec()].concat());
+        assert!(calls.owes(NODE) && !calls.owes(NodeIndex(1)));
+    }
+
+    #[test]
+    fn answer_counts_from_when_it_could_be_asked_for() {
+        let mut calls = calls();
+        calls.ask(NODE, Request::Look, at(0));
+        calls.handle(id(NODE), LinkEvent::Ready, at(300));
+        let Some(Told::Answer(NODE, first)) = answer(&mut calls, 310) else { panic!("no answer") };
+        assert_eq!(first.took(), Duration::from_millis(10));
+        assert!(!calls.owes(NODE) && answer(&mut calls, 320).is_none());
+    }
+
+    #[test]
+    fn connection_and_each_answer_have_their_time() {
+        let mut calls = calls();
+        calls.ask(NODE, Request::Look, at(0));
+        assert_eq!(calls.deadline(), Some(at(1000)));
+        calls.handle(id(NODE), LinkEvent::Ready, at(900));
+        calls.ask(NODE, Request::Look, at(900));
+        assert_eq!(calls.deadline(), Some(at(1400)));
+        answer(&mut calls, 1300);
+        // The second was asked for with the first, and can only come after it.
+        assert_eq!(calls.deadline(), Some(at(1800)));
+        assert!(calls.overdue(at(1799)).is_empty());
+        let told = calls.overdue(at(1800));
+        assert!(matches!(told[..], [Told::Failed(NODE, Trouble::Silent)]), "{told:?}");
+        assert!(calls.is_short(NODE) && !calls.is_up(NODE) && calls.is_up(NodeIndex(1)));
+        let actions: Vec<Action> = calls.actions();
+        assert_eq!(actions.last(), Some(&Action::Close(id(NODE))));
+    }
+
+    #[test]
+    fn node_that_failed_is_not_asked_or_heard_again() {
+        let mut calls = calls();
+        calls.ask(NODE, Request::Look, at(0));
+        let told = calls.overdue(at(1000));
+        assert!(matches!(told[..], [Told::Failed(NODE, Trouble::ConnectTimeout)]), "{told:?}");
+        let _: Vec<Action> = calls.actions();
+        calls.ask(NODE, Request::Look, at(1001));
+        assert!(answer(&mut calls, 1002).is_none());
+        assert!(calls.handle(id(NODE), LinkEvent::Ended(Trouble::Cut), at(1003)).is_none());
+        let actions: Vec<Action> = calls.actions();
+        assert!(actions.is_empty() && calls.deadline().is_none() && !calls.owes(NODE));
+    }
+}

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::{
-    Holder, Introduction, NodeIndex, Obstacle, Occupant, Reply, lease::quorum, link::Told,
+    Holder, Introduction, NodeIndex, Obstacle, Occupant, Reply, Server, lease::quorum, link::Told,
 };
 use crate::clock::Tick;
 
@@ -39,6 +39,14 @@ pub struct GuardTerms {
     pub own: Duration,
     /// No lock is longer.
     pub max_ttl: Duration,
+}
+
+impl GuardTerms {
+    /// The same, where locks of this length are known of.
+    #[must_use]
+    pub fn with(self, longest: Duration) -> Self {
+        Self { own: self.own.max(longest), ..self }
+    }
 }
 
 /// How many nodes are too young to vote.
@@ -73,12 +81,7 @@ impl Guard {
     pub fn learn(&mut self, reply: &Reply) {
         let Reply::Held(obstacles) = reply else { return };
         for Obstacle { occupant, expires_in, .. } in obstacles {
-            let named = match occupant {
-                Occupant::Value(value) => Holder::of_value(value).map(|holder| holder.ttl),
-                Occupant::Type(_) => None,
-            };
-            let named = named.map(Duration::from_millis);
-            self.seen = self.seen.max(named.max(*expires_in).unwrap_or_default());
+            self.seen = self.seen.max(lasts(occupant, *expires_in));
         }
     }
 
@@ -116,6 +119,15 @@ impl Guard {
         };
         Electorate { seats: told.iter().map(seat).collect(), guard, now }
     }
+}
+
+/// How long at the most what is at a key was, or is, to last, by what it says and what is left.
+pub fn lasts(occupant: &Occupant, expires_in: Option<Duration>) -> Duration {
+    let named = match occupant {
+        Occupant::Value(value) => Holder::of_value(value).map(|holder| holder.ttl),
+        Occupant::Type(_) => None,
+    };
+    named.map(Duration::from_millis).max(expires_in).unwrap_or_default()
 }
 
 /// When the server is as old as `age`; unknown where it may not tell.
@@ -208,10 +220,41 @@ impl Electorate {
     }
 }
 
+/// Whether a node votes in a fresh acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suffrage {
+    /// It does.
+    Now,
+    /// It will, after this time.
+    In(Duration),
+    /// It does not tell its age, and under this guard it never will.
+    Never,
+}
+
+/// Who would vote in a fresh acquisition, by the uptimes that the servers tell, for those who only
+/// look on.
+pub fn suffrage(terms: GuardTerms, uptimes: &[Option<Duration>]) -> Vec<Suffrage> {
+    let now = Tick::default();
+    let introduce = |uptime: &Option<Duration>| match *uptime {
+        Some(uptime) => Introduction::Known(Server { uptime, ..Server::default() }),
+        None => Introduction::Unknown,
+    };
+    let introductions: Vec<Introduction> = uptimes.iter().map(introduce).collect();
+    let told =
+        introductions.iter().map(|introduction| Some(Told { introduction, at: now, live: true }));
+    let electorate = Guard::new(terms).electorate(&told.collect::<Vec<_>>(), now);
+    let seats = electorate.seats.iter().map(|seat| match seat.vote {
+        Vote::Counts => Suffrage::Now,
+        Vote::From(Some(at)) => Suffrage::In(at.since(now)),
+        Vote::From(None) => Suffrage::Never,
+    });
+    seats.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Server, Token};
+    use crate::protocol::Token;
 
     fn s(n: u64) -> Duration {
         Duration::from_secs(n)
@@ -333,5 +376,23 @@ mod tests {
         let electorate = guard(RestartGuard::Auto).electorate(&told, at(500));
         let counts: Vec<_> = (0..3).map(|n| electorate.counts(NodeIndex(n))).collect();
         assert_eq!(counts, [false, true, true]);
+    }
+
+    #[test]
+    fn those_who_look_on_judge_as_those_who_acquire() {
+        let terms = |rule| GuardTerms { rule, own: s(30), max_ttl: s(86_400) };
+        let of = |rule, uptimes: &[u64]| {
+            let uptimes: Vec<_> = uptimes.iter().map(|n| (*n > 0).then_some(s(*n))).collect();
+            suffrage(terms(rule), &uptimes)
+        };
+        let (now, never) = (Suffrage::Now, Suffrage::Never);
+        let later = |n| Suffrage::In(s(n));
+        assert_eq!(of(RestartGuard::Auto, &[9, 100, 101]), [later(22), now, now]);
+        assert_eq!(of(RestartGuard::Auto, &[9, 10, 10]), [now; 3]);
+        assert_eq!(of(RestartGuard::Auto, &[9, 10, 0]), [later(22), later(21), now]);
+        assert_eq!(of(RestartGuard::Strict, &[9, 10, 0]), [later(22), later(21), never]);
+        assert_eq!(of(RestartGuard::Strict, &[9, 10, 10]), [later(22), later(21), later(21)]);
+        assert_eq!(of(RestartGuard::For(s(50)), &[9, 10, 99]), [later(42), later(41), now]);
+        assert_eq!(of(RestartGuard::Off, &[9, 10, 0]), [now; 3]);
     }
 }

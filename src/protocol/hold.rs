@@ -10,13 +10,15 @@
 //! when it was back already: else somebody who took the lock away from a majority, node by node,
 //! would not be noticed.
 
+mod seat;
+
 use std::time::Duration;
 
+use self::seat::{Back, Seat};
 use super::{
     Lease, Links, NodeIndex, NodeView, Note, Reply, Request, Timing, Token,
     lease::quorum,
     link::{Ask, Sent},
-    pace::Pace,
     views::Views,
 };
 use crate::clock::Tick;
@@ -33,42 +35,6 @@ pub enum Finding {
     Lost,
     /// Progress, for people.
     Note(Note),
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about one node")]
-struct Seat {
-    /// It counts: it carries our token since the acquisition, as far as is known.
-    strict: bool,
-    /// The node proved that it does not carry our token, and has not made up for that.
-    gone: bool,
-    /// Nothing is there: it may be healed.
-    absent: bool,
-    /// It carries our token again, and does not count yet.
-    back: Option<Back>,
-    /// It is not healed again before that.
-    heal_from: Tick,
-    /// The number of the round in which it was asked the last time.
-    asked: u64,
-    pace: Pace,
-    /// It failed, and is asked again at this time.
-    retry: Option<Tick>,
-    /// It owes this round an answer.
-    due: bool,
-    /// It confirmed this round.
-    confirmed: bool,
-}
-
-/// A node that carries our token again. Somebody may have taken the lock away on the others
-/// meanwhile, and what they answered before says nothing about that.
-#[derive(Clone, Copy, Debug)]
-struct Back {
-    /// The round in which that was heard.
-    round: u64,
-    /// When it was asked for what it answered then, or positively since.
-    sent: Tick,
-    /// Nodes that confirmed an extension sent after that, as a bit mask.
-    vouchers: u16,
 }
 
 /// A round of requests to all nodes, until it was reported.
@@ -117,7 +83,8 @@ impl Hold {
     ) -> Self {
         let mut seats = vec![Seat::default(); links.nodes().count()];
         for (node, seat) in links.nodes().zip(&mut seats) {
-            seat.due = links.owes(node, Ask::Acquire(token));
+            seat.due =
+                links.owes(node, Ask::Acquire(token)) || links.owes(node, Ask::Extend(token));
             // While it owes an answer, what it said in a round before proves nothing.
             seat.gone = !seat.due && matches!(views.of(node), NodeView::Held(_) | NodeView::Free);
             seat.confirmed = matches!(views.of(node), NodeView::Ours);
@@ -200,6 +167,12 @@ impl Hold {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) if token == self.token => {}
             _ => return Vec::new(),
         }
+        // The late answers to what made the lock ours: an extension, where it was adopted.
+        let taking = match sent.ask {
+            Ask::Acquire(_) => true,
+            Ask::Extend(_) => sent.at < self.acquired,
+            _ => false,
+        };
         let place = &mut self.seats[node.get()];
         place.due = false;
         place.retry = None;
@@ -207,7 +180,7 @@ impl Hold {
             (_, Reply::Absent | Reply::Held(_)) => self.gone(node, reply),
             (Ask::Heal(_), Reply::Refused(_)) => {}
             (_, Reply::Refused(_) | Reply::Data(_)) => place.retry = Some(now.after(timing.retry)),
-            (Ask::Acquire(_), _) => {
+            _ if taking => {
                 (place.strict, place.gone, place.confirmed) = (true, false, true);
                 if votes && !self.is_dead(now) {
                     self.lease.raise(node, sent.at, timing.ttl, timing.drift);

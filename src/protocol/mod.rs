@@ -34,7 +34,7 @@ pub use adopt::Adoption;
 pub use census::{Census, Found, Gap, Wanted};
 pub use errand::{Errand, Outcome, Tally};
 pub use fence::{Fence, Fencing, Sealing};
-pub use guard::{GuardTerms, RestartGuard, Youth};
+pub use guard::{GuardTerms, RestartGuard, Suffrage, Youth, lasts, suffrage};
 pub use holder::{Holder, identity};
 pub use interview::{Answer, Interview, Round, Testimony};
 pub use key::{Key, KeyError};
@@ -48,7 +48,7 @@ pub use request::{
 };
 pub use server::{Introduction, Mode, Role, Server, Unfit};
 pub use session::Session;
-pub use survey::{Cell, Leader, Life, Lock, State, judge, votes_in};
+pub use survey::{Cell, Leader, Life, Lock, State, judge};
 pub use terms::{Action, Contract, Denial, Event, NodeView, Note, Patience, Strategy, Verdict};
 pub use timing::{Limits, MinHold, Timing, TimingError, Ttl};
 pub use tls::TlsTrouble;

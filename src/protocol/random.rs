@@ -20,9 +20,7 @@ impl Random {
 
     /// One of `number` places, each as likely; 0 where there is none.
     pub fn place(&mut self, number: usize) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "less than a usize")]
-        let place = ((self.0)() % number.max(1) as u128) as usize;
-        place
+        usize::try_from((self.0)() % number.max(1) as u128).unwrap_or(0)
     }
 
     /// A random share of `whole`, evenly between the two factors.

@@ -131,6 +131,7 @@ pub enum Request {
 
 impl Request {
     /// The same, about `key` alone where one is given.
+    #[must_use]
     pub fn only(self, key: Option<usize>) -> Self {
         match key {
             Some(key) => Self::Only { key, request: Box::new(self) },
@@ -232,6 +233,7 @@ pub enum Reply {
 
 impl Reply {
     /// The answer to [`Request::Only`], with the key's place among all.
+    #[must_use]
     pub fn about(mut self, key: usize) -> Self {
         if let Self::Held(obstacles) = &mut self {
             for obstacle in obstacles {

@@ -220,22 +220,6 @@ impl Lock {
     }
 }
 
-/// After how long each node has a vote in a fresh acquisition, from their ages: a node that may
-/// have forgotten a lock does not vote before that lock has run out. A fleet that is young as a
-/// whole votes at once.
-pub fn votes_in(ages: &[Option<Duration>], guard: Duration) -> Vec<Option<Duration>> {
-    let known: Option<Vec<Duration>> = ages.iter().copied().collect();
-    let fresh = known.is_some_and(|ages| {
-        let youngest = ages.iter().min().copied().unwrap_or_default();
-        let oldest = ages.iter().max().copied().unwrap_or_default();
-        oldest.saturating_sub(youngest) < guard
-    });
-    let rest = |age: &Option<Duration>| {
-        age.map(|age| guard.saturating_sub(age)).filter(|rest| !rest.is_zero() && !fresh)
-    };
-    ages.iter().map(rest).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,14 +309,5 @@ mod tests {
         let rest = lock(vec![taken(&value(1, None), 9), Cell::Free, Cell::Free]);
         assert_eq!(rest.life(MS), Life::Leftover { ends_in: Some(MS * 9) });
         assert_eq!(lock(vec![Cell::Free]).life(MS), Life::Nothing);
-    }
-
-    #[test]
-    fn young_node_votes_when_the_guard_is_over_unless_all_are_young() {
-        let s = |n| Some(Duration::from_secs(n));
-        let guard = Duration::from_secs(30);
-        assert_eq!(votes_in(&[s(8), s(99), s(100)], guard), [s(22), None, None]);
-        assert_eq!(votes_in(&[s(8), s(9), s(9)], guard), [None, None, None]);
-        assert_eq!(votes_in(&[s(8), s(9), None], guard), [s(22), s(21), None]);
     }
 }

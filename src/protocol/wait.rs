@@ -236,13 +236,12 @@ impl Wait {
         let same = turn.filter(|turn| {
             turn.rumour.is_some_and(|known| known.by == rumour.by && known.since == rumour.since)
         });
-        let at = match same {
-            Some(turn) => turn.at,
-            None => {
-                let drawn = now.after(draw(self.first_turns, rumour.listeners, random));
-                // Another slot may still be free.
-                turn.filter(|_| self.slots).map_or(drawn, |turn| turn.at.min(drawn))
-            }
+        let at = if let Some(turn) = same {
+            turn.at
+        } else {
+            let drawn = now.after(draw(self.first_turns, rumour.listeners, random));
+            // Another slot may still be free.
+            turn.filter(|_| self.slots).map_or(drawn, |turn| turn.at.min(drawn))
         };
         let told = rumour.free.count_ones() as usize >= links.listening().max(quorum(self.nodes));
         *turn = Some(Turn { at, rumour: Some(rumour), told });

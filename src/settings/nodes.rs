@@ -23,7 +23,6 @@ use crate::{
 };
 
 /// The nodes and what goes for all of them, checked.
-#[derive(Debug)]
 pub struct Nodes {
     /// The list.
     pub fleet: Fleet,
@@ -129,10 +128,14 @@ impl Nodes {
                 .or(config.prefix.map(|entry| entry.value))
                 .unwrap_or_default(),
             source,
-            connect_timeout: args
-                .connect_timeout
-                .or(config.connect_timeout.map(|entry| entry.value)),
-            node_timeout: args.node_timeout.or(config.node_timeout.map(|entry| entry.value)),
+            connect_timeout: timeout(
+                (args.connect_timeout, args.origins.connect_timeout.name("connect-timeout")),
+                config.connect_timeout,
+            )?,
+            node_timeout: timeout(
+                (args.node_timeout, args.origins.node_timeout.name("node-timeout")),
+                config.node_timeout,
+            )?,
             max_ttl: config.max_ttl,
             restart_guard: match guard {
                 None | Some(GuardArg::Auto) => RestartGuard::Auto,
@@ -192,6 +195,19 @@ impl Nodes {
     }
 }
 
+/// A time-out: the one that was given and how that is called, else the file's.
+fn timeout(
+    (given, place): (Option<Duration>, String),
+    file: Option<Entry<Duration>>,
+) -> Result<Option<Duration>, SettingsError> {
+    match given.map(|value| Entry { value, place }).or(file) {
+        Some(Entry { value, place }) if value < Duration::from_millis(1) => {
+            Err(SettingsError::config(format!("{place}: it must be at least 1ms")))
+        }
+        entry => Ok(entry.map(|entry| entry.value)),
+    }
+}
+
 /// The list as it was given.
 struct List {
     items: Vec<String>,
@@ -240,5 +256,7 @@ impl List {
 }
 
 fn split(list: &str) -> impl Iterator<Item = String> {
-    list.split([',', ' ', '\t', '\n']).filter(|item| !item.is_empty()).map(str::to_owned)
+    list.split(|c: char| c == ',' || c.is_whitespace())
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
 }

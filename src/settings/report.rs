@@ -36,12 +36,11 @@ pub struct Reporting {
     pub fleet: Option<(usize, String)>,
 }
 
-/// The descriptors that are the command's own.
-const COMMANDS: std::ops::Range<i32> = 0..3;
+/// The first descriptor that is not the command's.
+const FIRST: u32 = 3;
 
 impl Reporting {
-    /// What the command line says about it. A descriptor is ours from now on, and closed in every
-    /// program that we start; so this comes before anything else opens one.
+    /// What the command line says about it. A descriptor is ours from now on.
     ///
     /// # Errors
     /// A descriptor that is not open, or not ours to use.
@@ -70,15 +69,13 @@ fn to(place: &OsStr) -> Result<ReportTo, SettingsError> {
         return Ok(ReportTo::File(place.into()));
     };
     let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
-    let Some(number) = number.filter(|number: &i32| *number >= 0) else {
-        return Err(SettingsError::usage("--report: write fd:N with a descriptor's number"));
+    let Some(number) = number.filter(|number| *number >= FIRST) else {
+        return Err(SettingsError::usage(
+            "--report: fd:N takes a number from 3 on; 0, 1 and 2 are the command's; for example: \
+             --report fd:3 3>FILE",
+        ));
     };
-    if COMMANDS.contains(&number) {
-        return Err(SettingsError::usage(format!(
-            "--report: fd:{number} is the command's own; give it another one: --report fd:3 3>FILE"
-        )));
-    }
-    let descriptor = child::claim(number).map_err(|_| {
+    let descriptor = child::take_descriptor(number).map_err(|_| {
         let open = format!("--report: fd:{number} is not open; for example: --report fd:3 3>FILE");
         SettingsError::usage(open)
     })?;

@@ -187,7 +187,9 @@ pub(super) fn token(text: &str) -> Result<Token, SettingsError> {
 
 pub(super) fn check_label(label: Option<&str>) -> Result<(), SettingsError> {
     if label.is_some_and(|label| label.len() > LABEL_MAX) {
-        return Err(SettingsError::usage(format!("a label has at most {LABEL_MAX} bytes")));
+        return Err(SettingsError::usage(format!(
+            "a label has at most {LABEL_MAX} bytes (--label, REDLOCK_LABEL)"
+        )));
     }
     Ok(())
 }
@@ -215,13 +217,6 @@ pub(super) fn timing(
         grace,
         margin,
     };
-    let timeouts =
-        [("--connect-timeout", limits.connect_timeout), ("--node-timeout", limits.node_timeout)];
-    for (name, value) in timeouts {
-        if value.is_some_and(|value| value < Duration::from_millis(1)) {
-            return Err(SettingsError::config(format!("{name} must be at least 1ms")));
-        }
-    }
     let ttl = match ttl {
         Some(ttl) => Ttl::new(ttl, nodes.longest()),
         // Nobody asked for it: no limit is for it.

@@ -8,17 +8,14 @@ use uuid::Uuid;
 use super::{
     SettingsError, around,
     nodes::{Nodes, Source},
-    run::{
-        check_label, fencing, guard as run_guard, holder, keys, patience, strategy, subject,
-        timing, token,
-    },
+    run::{check_label, fencing, guard, holder, keys, patience, strategy, subject, timing, token},
     warning::Warning,
 };
 use crate::{
     child::RUN_VARIABLE,
     cli::{AcquireArgs, ColorArg, DoctorArgs, ExtendArgs, NodeArgs, ReleaseArgs, StatusArgs},
     node::Fleet,
-    protocol::{Contract, GuardTerms, Holder, Key, RestartGuard, Timing, Token, Wanted},
+    protocol::{Contract, GuardTerms, Holder, Key, Timing, Token, Wanted},
     ui::{self, Color, Format, Hush, Palette, Sought, Subject, Tone},
 };
 
@@ -36,9 +33,8 @@ pub struct Target {
     pub source: Source,
     /// Time-outs, and the ttl where one is needed.
     pub timing: Timing,
-    /// How long a node that forgot everything does not vote, where no longer ttl is seen; `None`
-    /// when the guard is off.
-    pub guard: Option<Duration>,
+    /// The restart guard, where nothing is seen that lasts longer.
+    pub guard: GuardTerms,
     /// What works and should be mended all the same.
     pub warnings: Vec<Warning>,
 }
@@ -53,7 +49,7 @@ impl Target {
         let nodes = Nodes::read(args)?;
         let keys = keys(names, &nodes.prefix)?;
         let timing = timing(ttl, &nodes, None, None)?;
-        let GuardTerms { rule, own, .. } = run_guard(&nodes, &timing);
+        let guard = guard(&nodes, &timing);
         Ok(Self {
             names: nodes.names(),
             fleet: nodes.fleet,
@@ -61,11 +57,7 @@ impl Target {
             prefix: nodes.prefix,
             source: nodes.source,
             timing,
-            guard: match rule {
-                RestartGuard::Off => None,
-                RestartGuard::For(age) => Some(age.max(own)),
-                RestartGuard::Auto | RestartGuard::Strict => Some(own),
-            },
+            guard,
             warnings: nodes.warnings,
         })
     }
@@ -127,7 +119,7 @@ impl AcquireSettings {
             patience,
             strategy: strategy(args.strategy),
             fencing: fencing(args.fence),
-            guard: run_guard(&nodes, &timing),
+            guard: guard(&nodes, &timing),
             slots: None,
             kin: around::held(),
             random: Box::new(|| Uuid::new_v4().as_u128()),

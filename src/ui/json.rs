@@ -79,6 +79,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::Note(Note::Extended { .. }) => "extended",
         Notice::Note(Note::ExtensionFailed { .. }) => "extension-failed",
         Notice::Warning(_) => "warning",
+        Notice::Slot(_) => "slot",
         Notice::Cancelled { .. } => "cancelled",
         Notice::Ending { .. } => "ending",
         Notice::RanOut => "ran-out",

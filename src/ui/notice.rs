@@ -38,6 +38,8 @@ pub enum Notice {
     /// `warning: everybody on this machine can read the password in ...; to mend it: chmod o-r ...`: what
     /// works and should be mended all the same.
     Warning(String),
+    /// Nothing by itself: from now on it is about this one of the slots.
+    Slot(usize),
     /// `got 'K' after 3m 12s`, when the wait was announced
     Acquired {
         /// How long it took.

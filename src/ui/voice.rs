@@ -130,6 +130,12 @@ impl Voice {
     fn line(&mut self, notice: &Notice, now: Tick, wall: SystemTime) -> Option<String> {
         match notice {
             Notice::Note(Note::Nodes(_)) => return None,
+            Notice::Slot(slot) => {
+                if let Some(key) = self.subject.keys.get(*slot) {
+                    self.subject.key.clone_from(key);
+                }
+                return None;
+            }
             Notice::Note(note @ (Note::Waiting(_) | Note::Outage(_))) => {
                 let topic =
                     if matches!(note, Note::Outage(_)) { Topic::Quorum } else { Topic::Lock };

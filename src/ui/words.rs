@@ -75,6 +75,7 @@ impl Subject {
         match notice {
             Notice::Note(note) => self.note(note, now),
             Notice::Warning(text) => format!("warning: {text}"),
+            Notice::Slot(_) => String::new(),
             Notice::Acquired { waited } => self.got(*waited),
             Notice::Cancelled { signal } => {
                 format!("{} while waiting for '{key}': giving up", signal_name(*signal))

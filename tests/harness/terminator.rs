@@ -86,7 +86,7 @@ fn serve(mut client: TcpStream, mut tls: ServerConnection, server: SocketAddr) -
     let patience = Some(Duration::from_millis(1));
     client.set_read_timeout(patience)?;
     server.set_read_timeout(patience)?;
-    let mut buffer = [0; 64 * 1024];
+    let mut buffer = vec![0; 64 * 1024];
     let nothing = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
     };

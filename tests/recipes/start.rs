@@ -6,12 +6,12 @@ use rustix::process::{Signal, kill_process};
 
 use crate::harness::{
     Redlock,
-    builder::End,
+    builder::{End, Running},
     eventually, fleet, scratch,
     servers::{Inspect, InspectAll},
 };
 
-use super::{pids, run};
+use super::{pids, run, run_for, wait_extensions};
 
 /// Rule 6: whatever cannot be had fails before the lock is asked for, or the lock is given back.
 /// The ttl is longer than the test, so a key that is left is seen.
@@ -211,4 +211,56 @@ fn rule_17_standard_input_is_read_by_the_command_alone() {
         .stdin("a\nb\nc\n")
         .stdout("1 a\n2 b\nc\n")
         .check();
+}
+
+/// A program whose execution hangs in the kernel: somebody has a lease on its file.
+struct Leased {
+    place: tempfile::TempDir,
+    holder: Option<Running>,
+}
+
+impl Leased {
+    /// None where there is no perl(1), or no lease to be had in the directory for temporary files.
+    fn new() -> Option<Self> {
+        let place = scratch();
+        let program = place.path().join("program");
+        std::fs::copy("/bin/echo", &program).unwrap();
+        let line = "$| = 1; $SIG{IO} = 'IGNORE'; open(my $file, '<', $ARGV[0]) or die; \
+                    fcntl($file, 1024, 1) or die; print \"leased\\n\"; sleep 60";
+        let mut holder = Redlock::new([] as [&str; 0])
+            .under(["perl", "-e", line, program.to_str().unwrap()])
+            .start();
+        eventually("the lease", || holder.stdout() == "leased\n" || holder.ended().is_some());
+        let leased = holder.ended().is_none();
+        leased.then_some(Self { place, holder: Some(holder) })
+    }
+
+    fn words(&self) -> [String; 2] {
+        [self.place.path().join("program").display().to_string(), "ran".to_owned()]
+    }
+}
+
+/// Rule 15; nextest#470: the lock is extended while the new process has not become the command yet,
+/// and one that never does is ended within the validity.
+#[test]
+fn rule_15_extensions_do_not_wait_for_the_exec_and_the_guardian_keeps_the_deadline() {
+    let fleet = fleet(3);
+    let Some(mut leased) = Leased::new() else {
+        crate::skip!("no perl, or no leases where temporary files are");
+    };
+    let hang = || {
+        let run = run_for(&fleet, "3s").command(leased.words());
+        let run = run.stderr_like("*").stdout_like("*").start();
+        eventually("the lock", || fleet.holding("k").len() == 3);
+        wait_extensions(&fleet, 1);
+        assert_eq!(run.stdout(), "", "it has started");
+        run
+    };
+    let never = hang().output();
+    assert_eq!(never.end, End::Exit(79), "{never}");
+    eventually("nothing is left", || fleet.all_keys().is_empty());
+    let late = hang();
+    leased.holder = None;
+    let late = late.output();
+    assert_eq!((late.end, late.stdout.as_str()), (End::Exit(0), "ran\n"), "{late}");
 }

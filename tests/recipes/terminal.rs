@@ -231,3 +231,19 @@ fn rule_50_closed_terminal_of_a_session_that_we_lead_ends_the_command() {
         eventually("the lock is given back", || fleet.all_keys().is_empty());
     }
 }
+
+/// Rule 22; watchexec#874: a job in the background that reads the terminal is stopped by it, and
+/// would hold its lock for ever.
+#[test]
+fn rule_22_background_command_that_reads_the_terminal_is_named_and_killed() {
+    for group in ["auto", "own", "shared"] {
+        let fleet = fleet(3);
+        let line = format!(
+            "$RL run -n -k k --ttl 1s --group {group} --max-stopped 2s -- sh -c 'read x; echo never' & \
+             wait $!; echo status=$?"
+        );
+        let mut terminal = shell(&fleet, &line);
+        terminal.wait_for("has been stopped by TTIN").wait_for("status=137");
+        assert_eq!(fleet.all_keys(), [""; 0], "{group}");
+    }
+}

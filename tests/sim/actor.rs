@@ -58,6 +58,8 @@ pub struct Actor {
     pub phase: Phase,
     pub command: Command,
     pub outcome: Outcome,
+    /// The fencing token of the lock that it has.
+    pub number: Option<u64>,
     /// Which of its keys it has, where one was enough.
     pub slot: Option<usize>,
     /// Its connections, by number, newest last.
@@ -87,6 +89,7 @@ impl Actor {
             phase: Phase::Unborn,
             command: Command::None,
             outcome: Outcome::default(),
+            number: None,
             slot: None,
             links: Vec::new(),
             stopped: false,

@@ -7,7 +7,7 @@ use super::{
     actor::{Actor, Command, Phase},
     check::Rule,
     clock::{MS, Real, US, nanos},
-    plan::{Premise, Shell},
+    plan::{Part, Premise, Shell},
     world::{Due, World},
 };
 
@@ -19,6 +19,9 @@ impl World<'_> {
         let a = &mut self.actors[actor];
         if a.phase != Phase::Starting {
             return;
+        }
+        if a.plan.part == Part::Acquire {
+            return self.leave(actor);
         }
         let left = claim.validity.since(a.plan.clock.tick(self.now));
         if a.plan.shell == Shell::Careful && left <= a.plan.timing.reserve() {
@@ -36,13 +39,27 @@ impl World<'_> {
         self.set_deadline(actor);
         let keys = self.actors[actor].holds().to_vec();
         let also = |other: &Actor| other.holds().iter().any(|key| keys.contains(key));
-        let mut others = self.holders.iter().filter(|other| **other != actor);
+        // Those who adopted the same lock share it.
+        let shares = |other: &usize| {
+            self.check.claim(*other).is_some_and(|other| other.token == claim.token)
+        };
+        let mut others = self.holders.iter().filter(|other| !shares(other));
         let other = others.find(|other| also(&self.actors[**other]));
         if let (Some(other), Premise::Kept | Premise::Guarded) = (other, self.plan.premise) {
             let what = format!("the commands of clients {other} and {actor} run at once");
             self.broken(Rule::OneHolder, what);
         }
         self.check_min_hold(actor);
+    }
+
+    /// `redlock acquire` is done.
+    fn leave(&mut self, actor: usize) {
+        let a = &mut self.actors[actor];
+        a.phase = Phase::Ending;
+        a.ending_since = Some(self.now);
+        self.check.ends(actor);
+        self.note(|| format!("client {actor} leaves its lock"));
+        self.think(actor, Machine::keep);
     }
 
     /// The deadline follows the validity, with the margin that KILL needs.
@@ -57,7 +74,10 @@ impl World<'_> {
         a.deadlines += 1;
         let serial = a.deadlines;
         let at = a.plan.clock.real(claim.validity.before(a.plan.timing.margin));
-        self.at(at.max(self.now), Due::Deadline(actor, serial));
+        if at <= self.now {
+            return self.deadline(actor, serial);
+        }
+        self.at(at, Due::Deadline(actor, serial));
     }
 
     pub(super) fn deadline(&mut self, actor: usize, serial: u64) {

@@ -1,21 +1,22 @@
 //! The real session with one of its rules broken from outside: its requests are changed on their
-//! way out, and the answers put in order again on their way back, so that it notices nothing.
+//! way out, and what it hears on its way back, so that it notices nothing.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
 use redlock::{
     clock::Tick,
     protocol::{
-        Action, ConnId, Contract, Event, LinkEvent, Machine, Reply, Request, Session, Token,
+        Action, ConnId, Contract, Event, Introduction, LinkEvent, Machine, Obstacle, Occupant,
+        Reply, Request, Server, Session, Token,
     },
 };
 
 use super::brain::{Brain, session};
 
-/// What is done to the session's requests.
+/// What is done to what the session says and hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twist {
     /// Releases go out on a connection of their own.
@@ -32,6 +33,17 @@ pub enum Twist {
     HealsAtOnce,
     /// A definite loss is kept from the shell.
     LossUnsaid,
+    /// A node that lost the lock in phase 2 of fencing is healed, and counts as one that took the
+    /// number.
+    HealsBeforeSealed,
+    /// The restart guard opens when those who have answered so far are of one age.
+    OpensForTheAnswering,
+    /// The restart guard is the own ttl, whatever others' there are.
+    OwnTtlAlone,
+    /// Pauses are as short as they may be. Nothing is wrong with that.
+    Hasty,
+    /// The same, and what stands on a node unchanged is taken for something new each time.
+    NoLeftovers,
     /// A lock that is to be kept for a time is released with its command.
     NotKept,
     /// No extension asks for more than the ttl.
@@ -42,14 +54,20 @@ pub enum Twist {
 
 /// Makes sessions with this twist.
 pub fn twisted(twist: Twist) -> impl Fn(Contract) -> Box<Brain> {
-    move |contract| {
-        let ttl = contract.timing.ttl;
+    move |mut contract| {
+        if matches!(twist, Twist::Hasty | Twist::NoLeftovers) {
+            let mut random = contract.random;
+            // The low 32 bits are a share of what is allowed.
+            contract.random = Box::new(move || random() & !(0b111 << 29));
+        }
         Box::new(Twisted {
-            ttl,
-            inner: session(contract),
             twist,
-            owed: HashMap::new(),
-            detours: HashMap::new(),
+            ttl: contract.timing.ttl,
+            inner: session(contract),
+            owed: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            heard: BTreeMap::new(),
             token: None,
             held: None,
             serial: 1_000_000,
@@ -58,24 +76,27 @@ pub fn twisted(twist: Twist) -> impl Fn(Contract) -> Box<Brain> {
     }
 }
 
-/// One answer that the session waits for, in its order.
+/// One answer that the session waits for.
 #[derive(Debug)]
-enum Owed {
-    /// It comes on the same connection.
-    Here,
-    /// It comes on another one.
-    There(ConnId),
+struct Owed {
+    serial: u32,
+    request: Request,
     /// It is here, and waits for its turn.
-    Arrived(Reply),
+    reply: Option<Reply>,
 }
 
 struct Twisted {
-    ttl: Duration,
     inner: Box<Brain>,
     twist: Twist,
-    owed: HashMap<ConnId, VecDeque<Owed>>,
+    ttl: Duration,
+    /// What the session waits for on each of its connections, in order.
+    owed: BTreeMap<ConnId, VecDeque<Owed>>,
+    /// What goes over each real connection, in order, by its serial number.
+    sent: BTreeMap<ConnId, VecDeque<u32>>,
     /// Connections of our own, and the one that they stand in for.
-    detours: HashMap<ConnId, ConnId>,
+    homes: BTreeMap<ConnId, ConnId>,
+    /// What servers said of themselves, and when.
+    heard: BTreeMap<ConnId, (Server, Tick)>,
     token: Option<Token>,
     held: Option<Token>,
     serial: u32,
@@ -97,12 +118,9 @@ impl Twisted {
     }
 
     fn next_reply(&mut self) -> Option<(ConnId, Reply)> {
-        let ready = |owed: &VecDeque<Owed>| matches!(owed.front(), Some(Owed::Arrived(_)));
+        let ready = |owed: &VecDeque<Owed>| owed.front().is_some_and(|owed| owed.reply.is_some());
         let (conn, owed) = self.owed.iter_mut().find(|(_, owed)| ready(owed))?;
-        match owed.pop_front() {
-            Some(Owed::Arrived(reply)) => Some((*conn, reply)),
-            _ => None,
-        }
+        Some((*conn, owed.pop_front()?.reply?))
     }
 
     fn pass(&mut self, action: Action) {
@@ -149,23 +167,27 @@ impl Twisted {
 
     fn send(&mut self, conn: ConnId, request: Request) {
         let undo = matches!(request, Request::Release { announce: false, .. });
-        let owed = self.owed.entry(conn).or_default();
-        match self.twist {
-            Twist::ReleaseElsewhere if matches!(request, Request::Release { .. }) => {
-                self.serial += 1;
-                let detour = ConnId { node: conn.node, serial: self.serial };
-                self.detours.insert(detour, conn);
-                owed.push_back(Owed::There(detour));
-                self.out.push(Action::Open(detour));
-                self.out.push(Action::Send(detour, request));
-            }
-            Twist::UndoDropped if undo => owed.push_back(Owed::Arrived(Reply::Absent)),
-            _ => {
-                owed.push_back(Owed::Here);
-                let request = self.change(request);
-                self.out.push(Action::Send(conn, request));
-            }
+        let release = matches!(request, Request::Release { .. });
+        let dropped = self.twist == Twist::UndoDropped && undo;
+        self.serial += 1;
+        let (serial, mut via) = (self.serial, conn);
+        let reply = dropped.then_some(Reply::Absent);
+        let request = self.change(request);
+        let owed = Owed { serial, request: request.clone(), reply };
+        self.owed.entry(conn).or_default().push_back(owed);
+        if self.twist == Twist::ReleaseElsewhere && release {
+            via.serial = serial;
+            self.homes.insert(via, conn);
+            self.out.push(Action::Open(via));
         }
+        if !dropped {
+            self.dispatch(via, serial, request);
+        }
+    }
+
+    fn dispatch(&mut self, via: ConnId, serial: u32, request: Request) {
+        self.sent.entry(via).or_default().push_back(serial);
+        self.out.push(Action::Send(via, request));
     }
 
     fn change(&mut self, request: Request) -> Request {
@@ -195,18 +217,62 @@ impl Twisted {
         }
     }
 
-    fn arrive(&mut self, conn: ConnId, reply: Reply) {
-        let (home, via) = match self.detours.get(&conn) {
-            Some(home) => (*home, Some(conn)),
-            None => (conn, None),
-        };
-        let due = |owed: &&mut Owed| match (owed, via) {
-            (Owed::Here, None) => true,
-            (Owed::There(on), Some(via)) => *on == via,
-            _ => false,
-        };
-        if let Some(owed) = self.owed.get_mut(&home).and_then(|all| all.iter_mut().find(due)) {
-            *owed = Owed::Arrived(reply);
+    fn arrive(&mut self, via: ConnId, mut reply: Reply) {
+        let home = self.homes.get(&via).copied().unwrap_or(via);
+        let Some(serial) = self.sent.get_mut(&via).and_then(VecDeque::pop_front) else { return };
+        let Some(all) = self.owed.get_mut(&home) else { return };
+        let Some(owed) = all.iter_mut().find(|owed| owed.serial == serial) else { return };
+        if let (Twist::HealsBeforeSealed, Request::Seal { token, number, .. }, Reply::Absent) =
+            (self.twist, &owed.request, &reply)
+        {
+            let (token, value, number) = (*token, token.to_string(), Some(*number));
+            let heal = Request::Heal { token, value, ttl: self.ttl, number };
+            owed.request = heal.clone();
+            return self.dispatch(via, serial, heal);
+        }
+        if let Reply::Held(obstacles) = &mut reply {
+            for obstacle in obstacles {
+                self.twist.disguise(obstacle, self.ttl, serial);
+            }
+        }
+        owed.reply = Some(reply);
+    }
+
+    /// A server says who it is: lets the session believe what opens the guard too early.
+    fn introduced(&mut self, conn: ConnId, server: Server, now: Tick) {
+        self.heard.insert(conn, (server, now));
+        let age = |(server, at): &(Server, Tick)| server.uptime + now.since(*at);
+        let ages = || self.heard.values().map(age);
+        let apart = ages()
+            .max()
+            .zip(ages().min())
+            .map(|(oldest, youngest)| oldest.saturating_sub(youngest));
+        for (conn, heard) in &self.heard {
+            let uptime = age(heard)
+                + if apart.is_some_and(|apart| apart < self.ttl) { OLD } else { Duration::ZERO };
+            let server = Server { uptime, ..heard.0.clone() };
+            let event = LinkEvent::Introduced(Introduction::Known(server));
+            self.inner.handle(*conn, event, now);
+        }
+    }
+}
+
+/// Older than any guard.
+const OLD: Duration = Duration::from_secs(1_000_000);
+
+impl Twist {
+    /// What the session is told instead of what stands in its way.
+    fn disguise(self, obstacle: &mut Obstacle, ttl: Duration, serial: u32) {
+        let Occupant::Value(value) = &mut obstacle.occupant else { return };
+        match self {
+            Self::OwnTtlAlone => {
+                value.truncate(36);
+                obstacle.expires_in = obstacle.expires_in.map(|rest| rest.min(ttl));
+            }
+            Self::NoLeftovers if Token::of_value(value).is_none() => {
+                value.extend(serial.to_string().bytes());
+            }
+            _ => {}
         }
     }
 }
@@ -226,10 +292,19 @@ impl Machine for Twisted {
     fn handle(&mut self, conn: ConnId, event: LinkEvent, now: Tick) {
         match event {
             LinkEvent::Replied(reply) => self.arrive(conn, reply),
-            LinkEvent::Ended(_) if self.detours.contains_key(&conn) => {
+            LinkEvent::Ended(_) if self.homes.contains_key(&conn) => {
                 self.arrive(conn, Reply::Absent);
             }
-            _ if self.detours.contains_key(&conn) => {}
+            _ if self.homes.contains_key(&conn) => {}
+            LinkEvent::Introduced(Introduction::Known(server))
+                if self.twist == Twist::OpensForTheAnswering =>
+            {
+                self.introduced(conn, server, now);
+            }
+            LinkEvent::Ended(_) => {
+                self.heard.remove(&conn);
+                self.inner.handle(conn, event, now);
+            }
             _ => self.inner.handle(conn, event, now),
         }
         self.pump(now);

@@ -12,7 +12,7 @@ use super::{
     node::{Entry, Store},
     plan::{Fault, Memory, Plan, Refusing, Seen, What},
     show::{show, show_reply},
-    world::World,
+    world::{Due, World},
 };
 
 /// For how long nodes have run before the history: longer than any lock can be.
@@ -41,9 +41,10 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn new(plan: &Plan, clock: LocalClock) -> Self {
+    pub(super) fn new(plan: &Plan, place: usize, clock: LocalClock) -> Self {
+        let counter = plan.counters.get(place).copied().unwrap_or(0);
         Self {
-            store: Store::new(plan.keys, plan.scripts),
+            store: Store::new(plan.keys, plan.scripts, counter),
             clock,
             stopped: false,
             inbox: VecDeque::new(),
@@ -110,9 +111,29 @@ impl World<'_> {
         if arrives && self.nodes[self.links[link].node].down.is_none() {
             self.introduce(link);
             self.execute(link, request);
+            self.repeat(link, request);
         }
         if self.actors[actor].done() {
             self.check_leftovers(actor);
+        }
+    }
+
+    /// A network in between delivers some acquires once more, and nobody hears of it.
+    fn repeat(&mut self, link: usize, request: &Request) {
+        let acquires = matches!(Kind::of(request), Kind::Acquire(_));
+        if acquires && self.rng.chance(self.plan.net.repeats) {
+            let late = self.rng.below(6 * self.plan.net.rtt);
+            self.at(self.now + late, Due::Repeat(link, request.clone()));
+        }
+    }
+
+    pub(super) fn repeated(&mut self, link: usize, request: &Request) {
+        let l = &self.links[link];
+        let node = &mut self.nodes[l.node];
+        if node.down.is_none() && !node.stopped {
+            let now = node.now(self.now);
+            node.store.execute(&self.actors[l.actor].plan.keys, request, now);
+            self.note(|| format!("a repeated {} is executed", show(request)));
         }
     }
 
@@ -165,6 +186,7 @@ impl World<'_> {
             }
             if let Request::Subscribe | Request::Attend = request {
                 self.links[link].listens = *request == Request::Subscribe;
+                self.links[link].attends = *request == Request::Attend;
             }
             let changed = before.iter().zip(&after).zip(&keys);
             let deleted =
@@ -212,6 +234,30 @@ impl World<'_> {
         }
     }
 
+    /// `redlock release --force` of every key: waiters and holders are told.
+    fn free(&mut self, place: usize) {
+        let node = &mut self.nodes[place];
+        let now = node.now(self.now);
+        let token = |key| Some((key, node.store.get(key, now)?.token?));
+        let freed: Vec<(usize, Token)> = (0..self.plan.keys).filter_map(token).collect();
+        node.store.free();
+        for (key, token) in &freed {
+            self.announce(place, *token, &[*key]);
+        }
+        for link in self.links_to(place) {
+            let l = &self.links[link];
+            let held = self.check.claim(l.actor).map(|claim| claim.token);
+            let is_theirs = |held: &Token| freed.iter().any(|(_, token)| token == held);
+            if let Some(token) = held.filter(is_theirs)
+                && l.attends
+                && !l.deaf()
+            {
+                let at = self.nodes[place].dark_until.max(self.now) + self.delay(link);
+                self.send_back(link, at, LinkEvent::Called(token));
+            }
+        }
+    }
+
     pub(super) fn links_to(&self, node: usize) -> Vec<usize> {
         let to = |link: &usize| self.links[*link].node == node;
         (0..self.links.len()).filter(to).collect()
@@ -227,6 +273,7 @@ impl World<'_> {
             What::Slow(factor) => node.slow = factor,
             What::Refusing(how) => node.refusing = Some(how),
             What::Emptied => node.store.forget(),
+            What::Freed => self.free(fault.node),
             What::Cut => {
                 for link in self.links_to(fault.node) {
                     self.cut(link);
@@ -285,7 +332,7 @@ impl World<'_> {
                     }
                 }
             }
-            What::Dark | What::Cut | What::Emptied => {}
+            What::Dark | What::Cut | What::Emptied | What::Freed => {}
         }
     }
 }

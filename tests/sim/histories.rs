@@ -5,8 +5,11 @@ use std::time::Duration;
 use redlock::protocol::{Fencing, MinHold, Occupant, Patience, Strategy, Ttl};
 
 use super::{
+    check::Rule,
     clock::{MS, Real, SEC, nanos},
-    plan::{ActorPlan, FOREVER, Fault, Goal, Memory, Plan, Premise, Refusing, Seen, What, timing},
+    plan::{
+        ActorPlan, FOREVER, Fault, Goal, Memory, Part, Plan, Premise, Refusing, Seen, What, timing,
+    },
     rng::Rng,
 };
 
@@ -149,6 +152,12 @@ pub fn cron(rng: &mut Rng, clients: u64) -> Plan {
     plan
 }
 
+/// The same with a few hosts.
+pub fn handful(rng: &mut Rng) -> Plan {
+    let clients = rng.between(2, 12);
+    cron(rng, clients)
+}
+
 /// Locks that somebody deletes by hand while a command runs.
 pub fn emptied(rng: &mut Rng) -> Plan {
     let mut plan = crowd(rng);
@@ -202,6 +211,45 @@ pub fn restarts(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// A majority of nodes restarts without memory while the holder is stopped, so that it notices
+/// nothing, and others come. Those who remember are away and everybody has the same ttl, or they
+/// are there to tell of a longer one.
+pub fn restarts_unnoticed(rng: &mut Rng) -> Plan {
+    let nodes = rng.pick(&[3, 5]);
+    let mut plan = Plan::calm(nodes);
+    plan.premise = Premise::Guarded;
+    let long = Duration::from_secs(10);
+    let mut holder = ActorPlan::new(nodes, long);
+    holder.command = 20 * SEC;
+    holder.pauses.push((SEC, 30 * SEC));
+    plan.actors.push(holder);
+    let away = rng.chance(50);
+    for _ in 0..rng.between(1, 3) {
+        let ttl = if away { long } else { Duration::from_secs(3) };
+        let mut actor = ActorPlan::new(nodes, ttl);
+        actor.start = SEC + rng.below(8 * SEC);
+        actor.command = rng.below(SEC);
+        plan.actors.push(actor);
+    }
+    let at = SEC + rng.below(3 * SEC);
+    for (place, node) in rng.some_of(nodes, nodes).into_iter().enumerate() {
+        let (what, at, until) = if place < plan.quorum() {
+            let down =
+                What::Down { memory: Memory::Lost, seen: rng.pick(&[Seen::AtOnce, Seen::Never]) };
+            let at = at + rng.below(SEC);
+            (down, at, at + rng.below(SEC))
+        } else if away {
+            let down = What::Down { memory: Memory::Kept, seen: Seen::Never };
+            (rng.pick(&[What::Dark, What::Stopped, down]), SEC, 12 * SEC)
+        } else {
+            continue;
+        };
+        plan.faults.push(Fault { node, at, until, what });
+    }
+    plan.goal = Goal::AllRun;
+    plan
+}
+
 /// Locks that somebody frees by hand, node by node: some of a holder's nodes lose it while it is
 /// extended, and others want it.
 pub fn forced(rng: &mut Rng) -> Plan {
@@ -218,6 +266,48 @@ pub fn forced(rng: &mut Rng) -> Plan {
         for node in rng.some_of(nodes, count) {
             let at = at + rng.below(20 * plan.net.rtt);
             plan.faults.push(Fault { node, at, until: at, what: What::Emptied });
+        }
+    }
+    plan
+}
+
+/// A lock that is acquired by one process and adopted by others, at the same time or one after the
+/// other, while somebody else wants it. Now and then it is freed by hand.
+pub fn adopted(rng: &mut Rng) -> Plan {
+    let mut plan = match rng.below(3) {
+        0 => crowd(rng),
+        1 => crowd_with_faults(rng),
+        _ => crowd_with_pauses(rng),
+    };
+    plan.goal = Goal::Any;
+    let nodes = plan.nodes.len();
+    let ttl = plan.actors[0].timing.ttl;
+    plan.actors[0].part = Part::Acquire;
+    plan.actors[0].start = 0;
+    let clock = |rng: &mut Rng| plan.actors[rng.index(plan.actors.len())].clock;
+    let mut heirs = Vec::new();
+    for _ in 0..rng.between(1, 3) {
+        let mut heir = ActorPlan::new(nodes, ttl);
+        heir.part = Part::Adopt(0);
+        heir.start = rng.below(nanos(ttl) * 2);
+        heir.command = rng.below(nanos(ttl) * 3);
+        heir.clock = clock(rng);
+        if rng.chance(20) {
+            heir.crash = Some(rng.below(nanos(ttl) * 5));
+        }
+        if rng.chance(20) {
+            pause(&mut heir, 40, rng);
+        }
+        heirs.push(heir);
+    }
+    plan.actors.extend(heirs);
+    if rng.chance(30) {
+        plan.premise = Premise::Broken;
+        let at = rng.below(nanos(ttl) * 4);
+        let count = rng.index(nodes) + 1;
+        for node in rng.some_of(nodes, count) {
+            let at = at + rng.below(20 * plan.net.rtt);
+            plan.faults.push(Fault { node, at, until: at, what: What::Freed });
         }
     }
     plan
@@ -240,6 +330,47 @@ pub fn fenced(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Clients that want fencing tokens on nodes whose clocks are far behind their counters, so that
+/// numbers are counted rather than read from a clock, and lie close to each other. Locks are freed
+/// by hand in the midst of acquisitions, the first client is stopped in the midst of its own, and
+/// some acquires are executed twice.
+pub fn fenced_by_count(rng: &mut Rng) -> Plan {
+    const NODES: usize = 3;
+    let mut plan = Plan::calm(NODES);
+    plan.fencing = Fencing::On;
+    plan.premise = Premise::Broken;
+    // An acquire that is executed late leaves a key behind, and worse; but no number twice.
+    plan.watched = Some(vec![Rule::FencingGrows]);
+    plan.net.jitter = rng.pick(&[5, 100]);
+    plan.net.spikes = rng.pick(&[0, 20]);
+    plan.net.repeats = rng.pick(&[0, 80]);
+    let ahead = rng.index(NODES);
+    let count = |node| COUNTED + u64::from(node == ahead);
+    plan.counters = (0..NODES).map(count).collect();
+    // The first answers to the first client come after two round trips.
+    let answered = || 3 * MS / 2;
+    for client in 0..rng.between(2, 3) {
+        let mut actor = ActorPlan::new(NODES, Duration::from_millis(300));
+        actor.command = rng.below(2 * MS);
+        if client > 0 {
+            actor.start = rng.below(2 * MS);
+        } else if rng.chance(80) {
+            let from = answered() + rng.below(MS);
+            actor.pauses.push((from, from + rng.between(MS, 9 * MS)));
+        }
+        plan.actors.push(actor);
+    }
+    let mut at = answered() + rng.below(MS);
+    for _ in 0..rng.between(1, 3) {
+        let spared = rng.index(NODES + 1);
+        for node in (0..NODES).filter(|node| *node != spared) {
+            plan.faults.push(Fault { node, at, until: at, what: What::Freed });
+        }
+        at += rng.below(4 * MS);
+    }
+    plan
+}
+
 /// Clients of which some keep their lock for a time, whatever happens to them.
 pub fn kept(rng: &mut Rng) -> Plan {
     let mut plan = crowd(rng);
@@ -258,6 +389,9 @@ pub fn kept(rng: &mut Rng) -> Plan {
     }
     plan
 }
+
+/// Above all that the clocks of a history can show, in microseconds.
+const COUNTED: u64 = 1_000_000_000_000_000;
 
 /// The same in a storm.
 pub fn kept_in_a_storm(rng: &mut Rng) -> Plan {
@@ -348,15 +482,10 @@ pub fn foreign(plan: &mut Plan, nodes: impl Iterator<Item = usize>, expires: Opt
     }
 }
 
-/// The durations of a ttl in milliseconds.
-pub fn chain(ms: u64) -> redlock::protocol::Timing {
-    timing(Duration::from_millis(ms))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{brain::session, seeds::hold};
     use super::*;
-    use crate::sim::{brain::session, seeds::hold};
 
     #[test]
     fn lone_client_on_a_healthy_fleet_runs_after_one_round() {
@@ -412,6 +541,24 @@ mod tests {
     #[test]
     fn nodes_that_restart_without_memory_make_no_second_holder() {
         hold(400, &restarts, &session);
+    }
+
+    #[test]
+    fn lock_that_is_adopted_is_kept_by_each_and_had_by_nobody_else() {
+        let reports = hold(400, &adopted, &session);
+        let heirs =
+            reports.iter().filter(|report| report.outcomes.last().is_some_and(|heir| heir.ran));
+        assert!(reports.len() < 400 || heirs.count() > 100);
+    }
+
+    #[test]
+    fn nodes_that_restart_unnoticed_make_no_second_holder() {
+        hold(300, &restarts_unnoticed, &session);
+    }
+
+    #[test]
+    fn fencing_tokens_grow_also_where_they_are_counted_and_locks_vanish() {
+        hold(1000, &fenced_by_count, &session);
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub struct Link {
     pub introduced: bool,
     /// The node tells it of releases.
     pub listens: bool,
+    /// The node tells it when the holder is addressed.
+    pub attends: bool,
     /// Tokens whose acquire was sent on this connection.
     pub acquired: Vec<Token>,
 }
@@ -133,6 +135,7 @@ impl Link {
             refused: false,
             introduced: false,
             listens: false,
+            attends: false,
             acquired: Vec::new(),
         }
     }

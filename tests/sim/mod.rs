@@ -2,9 +2,14 @@
 //! drives `protocol::Session` unchanged through delays, stops, crashes, cuts, pauses and clocks
 //! that run apart, and checks the invariants of the protocol at every step.
 //!
-//! One `u64` makes one history. A failing test prints its seed and the end of the history;
-//! `REDLOCK_SIM_SEED=<seed> cargo test --test main <test>` plays that one again, all of it with
-//! `REDLOCK_SIM_TRACE=1`. `REDLOCK_SIM_TIMES=<n>` multiplies the number of histories.
+//! One `u64` makes one history. A failing test prints its seed, the end of the history and the
+//! command that plays it again; all of it is shown with `REDLOCK_SIM_TRACE=1`.
+//! `REDLOCK_SIM_TIMES=<n>` multiplies the number of histories of the tests that count them.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on ends here, and says why on its standard error"
+)]
 
 mod actor;
 mod brain;
@@ -27,6 +32,7 @@ mod scenes;
 mod seeds;
 mod show;
 mod slots;
+mod soak;
 mod verdicts;
 mod verify;
 mod world;

@@ -1,5 +1,7 @@
 //! Every check can fail: each broken rule is seen by the check that is there for it.
 
+use std::time::Duration;
+
 use redlock::protocol::RestartGuard;
 
 use super::{
@@ -8,7 +10,8 @@ use super::{
     clock::nanos,
     flaws::{Twist, twisted},
     histories::{
-        alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied, forced, kept, restarts,
+        adopted, alone, cron, crowd, crowd_with_faults, crowd_with_pauses, emptied,
+        fenced_by_count, forced, foreign, kept, restarts, restarts_unnoticed,
     },
     naive::{Flaw, naive},
     node::Scripts,
@@ -17,7 +20,62 @@ use super::{
     seeds::{Family, catches, hold},
 };
 
+/// The tests that show a broken rule to be seen.
+type Shown = &'static [fn()];
+
+/// What docs/protocol.md, section 10, wants to see caught, and what shows it.
+const LIST: [(&str, Shown); 19] = [
+    (
+        "same token over tries",
+        &[one_token_for_all_tries_is_seen, session_with_one_token_for_all_tries_is_seen],
+    ),
+    ("release on a second connection", &[release_on_a_second_connection_is_seen]),
+    (
+        "release on an abandoned connection during a hold",
+        &[release_on_an_abandoned_connection_in_a_hold_is_seen],
+    ),
+    (
+        "a request that shortens",
+        &[scripts_that_touch_what_is_not_theirs_are_seen_under_the_real_session],
+    ),
+    ("revive after the deadline", &[revived_lease_is_seen]),
+    ("drift left out", &[drift_left_out_is_seen, clocks_trusted_to_run_alike_are_seen]),
+    ("quorum N/2", &[quorum_of_half_the_nodes_is_seen, half_a_quorum_is_seen]),
+    (
+        "heal counted without the confirming round",
+        &[healed_node_that_counts_without_the_confirming_round_is_seen],
+    ),
+    ("heal before the fence is final", &[node_that_is_healed_before_the_fence_is_final_is_seen]),
+    ("extend by SET", &[scripts_that_touch_what_is_not_theirs_are_seen_under_the_real_session]),
+    ("no check before spawn", &[spawn_without_a_last_look_at_the_clock_is_seen]),
+    ("count a guarded node", &[vote_of_a_node_that_restarted_is_seen]),
+    (
+        "guard that opens when only the answering nodes are young",
+        &[guard_that_opens_when_only_those_are_young_who_answer_is_seen],
+    ),
+    ("D = own ttl with mixed ttls", &[guard_of_the_own_ttl_alone_is_seen]),
+    ("unconditional write-back", &[write_back_to_whatever_is_there_is_seen]),
+    ("write-back without the counter condition", &[write_back_to_any_count_is_seen]),
+    ("wall clock instead of boot time", &[wall_clock_that_is_set_back_is_seen]),
+    ("tie-break without the leftover rule", &[tie_break_that_knows_no_leftovers_is_seen]),
+    ("undo that publishes", &[undo_that_announces_is_seen, sessions_undo_that_announces_is_seen]),
+];
+
+#[test]
+fn list_of_broken_rules_is_the_protocols() {
+    let text = include_str!("../../docs/protocol.md");
+    let (_, list) = text.split_once("shown to *catch* its bug:").expect("section 10");
+    let list = list.split_once(".\n").map_or(list, |(list, _)| list);
+    let rules: Vec<&str> =
+        list.trim().trim_end_matches('.').split([';', '\n']).map(str::trim).collect();
+    let rules: Vec<&str> = rules.into_iter().filter(|rule| !rule.is_empty()).collect();
+    assert_eq!(rules, LIST.map(|(rule, _)| rule));
+    assert!(LIST.iter().all(|(_, tests)| !tests.is_empty()));
+}
+
 const SEEDS: u64 = 300;
+/// What breaks fencing takes more of a coincidence.
+const FENCES: u64 = 20_000;
 
 fn naive_breaks(flaw: Flaw, family: Family, rules: &[Rule]) {
     catches(SEEDS, family, &naive(flaw), rules);
@@ -251,4 +309,52 @@ fn vote_of_a_node_that_restarted_is_seen() {
 #[test]
 fn healed_node_that_counts_without_the_confirming_round_is_seen() {
     session_breaks(Twist::HealsAtOnce, &forced, &[Rule::HonestValidity]);
+}
+
+#[test]
+fn guard_that_opens_when_only_those_are_young_who_answer_is_seen() {
+    session_breaks(Twist::OpensForTheAnswering, &restarts_unnoticed, &[Rule::OneHolder]);
+}
+
+#[test]
+fn guard_of_the_own_ttl_alone_is_seen() {
+    session_breaks(Twist::OwnTtlAlone, &restarts_unnoticed, &[Rule::OneHolder]);
+}
+
+#[test]
+fn tie_break_that_knows_no_leftovers_is_seen() {
+    let leftover = |rng: &mut Rng| {
+        let mut plan = cron(rng, 20);
+        foreign(&mut plan, 0..1, Some(Duration::from_secs(25)));
+        plan
+    };
+    hold(20, &leftover, &twisted(Twist::Hasty));
+    session_breaks(Twist::NoLeftovers, &leftover, &[Rule::OneWinner]);
+}
+
+#[test]
+fn node_that_is_healed_before_the_fence_is_final_is_seen() {
+    let watched = [Rule::FencingGrows];
+    catches(FENCES, &fenced_by_count, &twisted(Twist::HealsBeforeSealed), &watched);
+}
+
+fn write_back_breaks(scripts: Scripts) {
+    let family = |rng: &mut Rng| Plan { scripts, ..fenced_by_count(rng) };
+    catches(FENCES, &family, &session, &[Rule::FencingGrows]);
+}
+
+#[test]
+fn write_back_to_whatever_is_there_is_seen() {
+    write_back_breaks(Scripts::SealsAnything);
+}
+
+#[test]
+fn write_back_to_any_count_is_seen() {
+    write_back_breaks(Scripts::SealsAnyCount);
+}
+
+#[test]
+fn adopted_lock_that_is_extended_whosever_it_is_is_seen() {
+    let change = |plan: &mut Plan, _: &mut Rng| plan.scripts = Scripts::ExtendBySet;
+    world_breaks(change, &adopted, &[Rule::OthersUntouched, Rule::OneHolder]);
 }

@@ -18,6 +18,8 @@ pub struct Plan {
     /// The nodes' clocks; their number is the number of nodes.
     pub nodes: Vec<LocalClock>,
     pub keys: usize,
+    /// Where the nodes' fencing counters stand; at 0 where nothing is said.
+    pub counters: Vec<u64>,
     pub net: Net,
     pub scripts: Scripts,
     /// The clients want a fencing token.
@@ -48,6 +50,8 @@ pub struct Net {
     pub jitter: u64,
     /// So many of a thousand messages take twenty times as long, on average.
     pub spikes: u64,
+    /// So many of a hundred acquires are executed twice.
+    pub repeats: u64,
     pub connect: Connect,
 }
 
@@ -72,9 +76,21 @@ pub enum Connect {
     RoundTrip,
 }
 
+/// Whose lock a client has, and what it leaves of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `redlock run`: its own, which it releases.
+    Run,
+    /// `redlock acquire`: its own, which it leaves where it is.
+    Acquire,
+    /// `redlock run --token`: that of another client, so long after it was left.
+    Adopt(usize),
+}
+
 /// One run of the program.
 #[derive(Clone, Debug)]
 pub struct ActorPlan {
+    pub part: Part,
     pub start: Real,
     pub keys: Vec<usize>,
     /// Any one of its keys is enough.
@@ -139,8 +155,10 @@ pub enum What {
     Refusing(Refusing),
     /// Every connection to it breaks once.
     Cut,
-    /// Somebody deletes every key by hand, once.
+    /// FLUSHALL: every key and every counter is gone, once.
     Emptied,
+    /// Somebody frees every lock by hand, once.
+    Freed,
 }
 
 /// What a node that comes back knows.
@@ -207,7 +225,8 @@ impl Plan {
         Self {
             nodes: vec![LocalClock::exact(0); nodes],
             keys: 1,
-            net: Net { rtt: MS, jitter: 20, spikes: 0, connect: Connect::RoundTrip },
+            counters: Vec::new(),
+            net: Net { rtt: MS, jitter: 20, spikes: 0, repeats: 0, connect: Connect::RoundTrip },
             scripts: Scripts::Faithful,
             fencing: Fencing::Off,
             guard: RestartGuard::Auto,
@@ -253,6 +272,7 @@ impl ActorPlan {
     /// A client of all `nodes` that waits without limit, starts at once and is left in peace.
     pub fn new(nodes: usize, ttl: Duration) -> Self {
         Self {
+            part: Part::Run,
             start: 0,
             keys: vec![0],
             slots: false,

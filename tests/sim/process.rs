@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock::{
     clock::Tick,
-    protocol::{Action, Contract, Event, GuardTerms, Holder, Machine, Ttl},
+    protocol::{Action, Adoption, Contract, Event, GuardTerms, Holder, Machine, Ttl},
 };
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     brain::Brain,
     check::Rule,
     clock::{MS, Real, SEC, US, nanos},
+    plan::Part,
     world::{Due, World},
 };
 
@@ -28,7 +29,11 @@ impl World<'_> {
         }
         let contract = Contract {
             nodes: plan.view.len(),
-            holder: Holder { pid: u32::try_from(actor).unwrap_or(0), ..Holder::default() },
+            holder: Holder {
+                pid: u32::try_from(actor).unwrap_or(0),
+                ttl: u64::try_from(timing.ttl.as_millis()).unwrap_or(0),
+                ..Holder::default()
+            },
             timing,
             patience: plan.patience,
             strategy: plan.strategy,
@@ -42,9 +47,32 @@ impl World<'_> {
             kin: Vec::new(),
             random: Box::new(move || random.wide()),
         };
-        a.brain = Some((self.maker)(contract));
+        let brain = match plan.part {
+            Part::Run | Part::Acquire => (self.maker)(contract),
+            Part::Adopt(of) => {
+                let Some(claim) = self.check.claim(of) else { return self.skip(actor) };
+                let Contract { nodes, holder, timing, .. } = contract;
+                Box::new(Adoption::of_token(nodes, claim.token, holder, timing))
+            }
+        };
+        self.actors[actor].brain = Some(brain);
         self.note(|| format!("client {actor} starts"));
         self.think(actor, Machine::start);
+    }
+
+    /// There is no lock to adopt.
+    fn skip(&mut self, actor: usize) {
+        self.actors[actor].phase = Phase::Over;
+    }
+
+    /// The lock of `actor` is there to be adopted, if it has one.
+    fn pass_on(&mut self, actor: usize) {
+        for heir in 0..self.actors.len() {
+            if self.actors[heir].plan.part == Part::Adopt(actor) {
+                let start = self.now + self.actors[heir].plan.start;
+                self.at(start, Due::Start(heir));
+            }
+        }
     }
 
     /// Lets the session deal with something and carries out what it wants.
@@ -122,6 +150,9 @@ impl World<'_> {
         match event {
             Event::Acquired { token, validity, .. } => {
                 a.outcome.acquired = Some(self.now);
+                if let Some(number) = a.number {
+                    self.check.fenced(a.holds(), token, number, self.now);
+                }
                 if a.phase != Phase::Seeking {
                     // A signal came first; the shell releases what it gets.
                     return;
@@ -156,7 +187,7 @@ impl World<'_> {
                 self.settled(actor, nanos(at_most));
             }
             Event::Fenced(number) => {
-                self.check.fenced(self.actors[actor].holds(), number, self.now);
+                self.actors[actor].number = Some(number);
             }
             Event::Slot(slot) => self.actors[actor].slot = Some(slot),
             Event::Note(_) => {}
@@ -185,6 +216,7 @@ impl World<'_> {
             let what = format!("client {actor} says that it could not tell {blamed:?}");
             self.check.broken(Rule::NoLeftover, self.now, what);
         }
+        self.check_legacy(actor);
         self.exit(actor, Phase::Over);
     }
 
@@ -196,5 +228,6 @@ impl World<'_> {
             self.hang_up(link, phase);
         }
         self.check_leftovers(actor);
+        self.pass_on(actor);
     }
 }

@@ -1,10 +1,11 @@
 //! Plays families of histories: all seeds of a range, or the one that somebody wants to see again.
 
-use std::env;
+use std::{env, thread};
 
 use super::{
     brain::Maker,
     check::{Rule, Violation},
+    clock::MS,
     plan::Plan,
     rng::Rng,
     world::{Report, World},
@@ -16,7 +17,7 @@ pub type Family<'a> = &'a dyn Fn(&mut Rng) -> Plan;
 /// How much of a trace is enough to understand its end.
 const TAIL: usize = 80;
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
 }
 
@@ -47,7 +48,10 @@ pub fn hold(count: u64, family: Family, maker: &Maker) -> Vec<Report> {
     for seed in seeds(count) {
         match play(seed, family, maker) {
             Ok(report) => reports.push(report),
-            Err(violation) => fail(seed, &violation, family, maker),
+            Err(violation) => {
+                let test = thread::current().name().unwrap_or_default().to_owned();
+                fail(&test, seed, &violation, family, maker)
+            }
         }
         if env::var_os("REDLOCK_SIM_TRACE").is_some() {
             eprintln!("{}", trace(seed, family, maker).join("\n"));
@@ -56,13 +60,15 @@ pub fn hold(count: u64, family: Family, maker: &Maker) -> Vec<Report> {
     reports
 }
 
-fn fail(seed: u64, violation: &Violation, family: Family, maker: &Maker) -> ! {
+/// Ends the test with the end of the history.
+pub fn fail(test: &str, seed: u64, violation: &Violation, family: Family, maker: &Maker) -> ! {
     let lines = trace(seed, family, maker);
     let shown = if env::var_os("REDLOCK_SIM_TRACE").is_some() { lines.len() } else { TAIL };
     let tail = &lines[lines.len().saturating_sub(shown)..];
     panic!(
-        "{:?} broken by seed {seed}: {}\n(again: REDLOCK_SIM_SEED={seed} and the name of this test)\n{}",
+        "{:?} broken by seed {seed} after {} ms: {}\nagain: REDLOCK_SIM_SEED={seed} cargo test --test main {test}\n{}",
         violation.rule,
+        violation.at / MS,
         violation.what,
         tail.join("\n"),
     );

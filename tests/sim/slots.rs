@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use redlock::protocol::{Patience, Verdict};
+use redlock::protocol::{Fencing, Occupant, Patience, Verdict};
 
 use super::{
     brain::session,
     clock::{MS, SEC},
-    histories::{cron, crowd, crowd_with_faults, crowd_with_pauses, storm},
+    histories::{cron, crowd, crowd_with_faults, crowd_with_pauses, restarts, storm},
     plan::{ActorPlan, FOREVER, Goal, Plan},
     rng::Rng,
     seeds::{Family, hold},
@@ -25,7 +25,7 @@ fn slotted(mut plan: Plan, slots: usize) -> Plan {
 
 #[test]
 fn crowd_shares_slots_without_overlap_and_everybody_runs() {
-    for family in [crowd, crowd_with_faults, crowd_with_pauses] {
+    for family in [crowd, crowd_with_faults, crowd_with_pauses, restarts] {
         let family = |rng: &mut Rng| {
             let slots = rng.index(4) + 1;
             slotted(family(rng), slots)
@@ -40,7 +40,7 @@ fn no_fault_puts_two_holders_on_one_slot() {
         let slots = rng.index(4) + 1;
         let mut plan = slotted(storm(rng), slots);
         if rng.chance(30) {
-            plan.fencing = redlock::protocol::Fencing::On;
+            plan.fencing = Fencing::On;
             // Counters are kept.
             plan.faults.retain(|fault| !fault.forgets());
         }
@@ -92,6 +92,24 @@ fn waiters_use_every_slot_that_is_given_back() {
     }
 }
 
+/// An attempt at the slot with the leftovers takes its second; the others are looked at all the same.
+#[test]
+fn leftovers_on_one_slot_hide_no_free_one() {
+    let once: Family = &|_| {
+        let mut plan = Plan::calm(5);
+        let mut actor = ActorPlan::new(5, Duration::from_secs(10));
+        actor.patience = Patience::NoWait;
+        plan.actors.push(actor);
+        for (node, dead) in [(0, "one"), (1, "one"), (2, "two"), (3, "two")] {
+            plan.present.push((node, 0, Occupant::Value(dead.into()), None));
+        }
+        slotted(plan, 2)
+    };
+    for report in hold(10, once, &session) {
+        assert!(report.outcomes[0].ran);
+    }
+}
+
 #[test]
 fn slots_are_busy_only_when_each_is_held() {
     for taken in 0..=3_usize {
@@ -103,7 +121,7 @@ fn slots_are_busy_only_when_each_is_held() {
             let mut plan = slotted(plan, 3);
             for slot in 0..taken {
                 for node in 0..5 {
-                    let value = redlock::protocol::Occupant::Value(b"thief".to_vec());
+                    let value = Occupant::Value(b"thief".to_vec());
                     plan.present.push((node, slot, value, None));
                 }
             }

@@ -8,8 +8,8 @@ use redlock::{
     clock::Tick,
     protocol::{
         Action, ConnId, Contract, Event, Fencing, GuardTerms, Holder, Introduction, LinkEvent,
-        Machine, Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request, RestartGuard,
-        Session, Strategy, Token, Ttl, Verdict,
+        Machine, NodeIndex, Obstacle, Occupant, Patience, Refusal, RefusalKind, Reply, Request,
+        RestartGuard, Server, Session, Strategy, Token, Ttl, Verdict,
     },
 };
 
@@ -94,6 +94,14 @@ struct Stage<'a> {
     outcome: Option<Outcome>,
     settled: bool,
     lost: bool,
+    introduces: Introduces,
+}
+
+/// When nodes say who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Introduces {
+    AtOnce,
+    ByHand,
 }
 
 /// Between any two events.
@@ -101,6 +109,15 @@ const STEP: Duration = Duration::from_millis(5);
 
 impl<'a> Stage<'a> {
     fn new(nodes: &'a [Node], strategy: Strategy) -> Self {
+        Self::with(nodes, strategy, Introduces::AtOnce)
+    }
+
+    /// Nodes that have not said yet who they are.
+    fn unheard(nodes: &'a [Node]) -> Self {
+        Self::with(nodes, Strategy::Concurrent, Introduces::ByHand)
+    }
+
+    fn with(nodes: &'a [Node], strategy: Strategy, introduces: Introduces) -> Self {
         let mut rng = Rng::new(7);
         let session = Session::new(Contract {
             nodes: nodes.len(),
@@ -120,8 +137,9 @@ impl<'a> Stage<'a> {
         });
         let now = Tick::from_boot(Duration::from_secs(1));
         let unanswered = VecDeque::new();
+        let (outcome, settled, lost) = (None, false, false);
         let mut stage =
-            Self { nodes, session, now, unanswered, outcome: None, settled: false, lost: false };
+            Self { nodes, session, now, unanswered, outcome, settled, lost, introduces };
         stage.session.start(now);
         stage.act();
         stage
@@ -138,8 +156,10 @@ impl<'a> Stage<'a> {
                 match action {
                     Action::Open(conn) => {
                         self.session.handle(conn, LinkEvent::Ready, self.now);
-                        let unknown = LinkEvent::Introduced(Introduction::Unknown);
-                        self.session.handle(conn, unknown, self.now);
+                        if self.introduces == Introduces::AtOnce {
+                            let unknown = LinkEvent::Introduced(Introduction::Unknown);
+                            self.session.handle(conn, unknown, self.now);
+                        }
                     }
                     Action::Send(conn, request) => self.unanswered.push_back((conn, request)),
                     Action::Close(conn) => self.unanswered.retain(|(known, _)| *known != conn),
@@ -334,4 +354,77 @@ fn node_that_was_asked_again_is_not_given_up_for_what_it_said_before() {
     assert_eq!(stage.outcome, Some(Outcome::Acquired));
     stage.feed(0, Reply::Absent);
     assert!(!stage.lost);
+}
+
+/// Every order of two events of each of three nodes, of which the first comes first.
+fn interleavings(left: [u8; 3], begin: &mut Vec<usize>, each: &mut impl FnMut(&[usize])) {
+    if left == [0; 3] {
+        return each(begin);
+    }
+    for node in 0..3 {
+        if left[node] > 0 {
+            let mut left = left;
+            left[node] -= 1;
+            begin.push(node);
+            interleavings(left, begin, each);
+            begin.pop();
+        }
+    }
+}
+
+/// Three nodes introduce themselves and vote, in this order; `run_ids` says who they are. Who had
+/// voted when the lock was had, if it was.
+fn voters(order: &[usize], run_ids: [&str; 3]) -> (Option<Vec<usize>>, Option<Verdict>) {
+    let nodes = [Node::Free; 3];
+    let mut stage = Stage::unheard(&nodes);
+    let (mut introduced, mut voted) = ([false; 3], Vec::new());
+    let mut acquired = None;
+    for node in order {
+        stage.now = stage.now.after(STEP);
+        let conn = ConnId { node: NodeIndex(u8::try_from(*node).unwrap()), serial: 0 };
+        let event = if std::mem::replace(&mut introduced[*node], true) {
+            voted.push(*node);
+            LinkEvent::Replied(Reply::Done)
+        } else {
+            let (run_id, history) = (run_ids[*node].to_owned(), run_ids[*node].to_owned());
+            let uptime = Duration::from_secs(1_000_000);
+            let server = Server { run_id, history, uptime, ..Server::default() };
+            LinkEvent::Introduced(Introduction::Known(server))
+        };
+        stage.session.handle(conn, event, stage.now);
+        while stage.session.deadline().is_some_and(|due| due <= stage.now) {
+            stage.session.wake(stage.now);
+        }
+        stage.act();
+        if stage.outcome == Some(Outcome::Acquired) && acquired.is_none() {
+            acquired = Some(voted.clone());
+        }
+    }
+    let denied = match stage.outcome {
+        Some(Outcome::Denied(verdict)) => Some(verdict),
+        _ => None,
+    };
+    (acquired, denied)
+}
+
+/// A server says who it is on every connection before its first answer. So of two names for one
+/// server the second cannot vote without both being seen; and one that has not answered has not
+/// voted. What is left is safe: two quorums of names share a name, and with it a server.
+#[test]
+fn server_that_is_listed_twice_never_votes_twice_in_any_order() {
+    let (mut refused, mut twice) = (0, 0);
+    interleavings([2; 3], &mut Vec::new(), &mut |order| {
+        let (acquired, denied) = voters(order, ["a", "b", "a"]);
+        if let Some(acquired) = &acquired {
+            assert!(!(acquired.contains(&0) && acquired.contains(&2)), "{order:?}: {acquired:?}");
+        } else {
+            assert_eq!(denied, Some(Verdict::Unfit), "{order:?}");
+            refused += 1;
+        }
+        let (sound, _) = voters(order, ["a", "b", "c"]);
+        let sound = sound.unwrap_or_else(|| panic!("{order:?}: three servers and no lock"));
+        twice += usize::from(sound.contains(&0) && sound.contains(&2));
+    });
+    // Both happen: it is seen in time, and the same votes of different servers do count.
+    assert!(refused > 0 && twice > 0, "{refused} {twice}");
 }

@@ -9,7 +9,7 @@ use super::{
     clock::{MS, Real, SEC, nanos},
     fleet::Node,
     link::{Link, Path},
-    plan::{Goal, Premise},
+    plan::{Goal, Part, Premise},
     world::World,
 };
 
@@ -89,7 +89,9 @@ impl World<'_> {
                     continue;
                 }
                 let ttl = nanos(a.plan.timing.longest()) / MS;
-                let excused = a.phase == Phase::Crashed || self.indeterminate(actor, place, token);
+                let excused = a.phase == Phase::Crashed
+                    || a.plan.part == Part::Acquire
+                    || self.indeterminate(actor, place, token);
                 if !excused || expires.is_none_or(|left| left > ttl) {
                     left.push(format!("{token} at node {place} for {expires:?} ms"));
                 }
@@ -98,6 +100,34 @@ impl World<'_> {
         if !left.is_empty() {
             let what = format!("client {actor} leaves {}", left.join(", "));
             self.broken(Rule::NoLeftover, what);
+        }
+    }
+
+    /// Whoever adopted a lock leaves a full ttl of it behind, for the next.
+    pub(super) fn check_legacy(&mut self, actor: usize) {
+        let a = &self.actors[actor];
+        let calm = self.plan.faults.is_empty() && self.plan.net.spikes == 0;
+        let Some(claim) = self.check.claim(actor) else { return };
+        let adopted = matches!(a.plan.part, Part::Adopt(_));
+        if !adopted || a.outcome.lost || !calm || !a.plan.pauses.is_empty() {
+            return;
+        }
+        // Two ways and what the clocks differ by.
+        let spent = 3 * self.plan.net.usual() + nanos(a.plan.timing.ttl) * 3 / 100;
+        let least = nanos(a.plan.timing.ttl).saturating_sub(spent) / MS;
+        let full = |node: &&Node| {
+            let whole = |key: &usize| {
+                let entry = node.store.get(*key, node.now(self.now));
+                let ours = entry.filter(|entry| entry.token == Some(claim.token));
+                let expires = ours.and_then(|entry| entry.expires);
+                expires.is_some_and(|at| at >= node.now(self.now) + least)
+            };
+            a.plan.keys.iter().all(whole)
+        };
+        let nodes = self.nodes.iter().filter(full).count();
+        if nodes < self.plan.quorum() {
+            let what = format!("client {actor} leaves its full ttl on {nodes} nodes");
+            self.broken(Rule::Progress, what);
         }
     }
 
@@ -138,6 +168,10 @@ impl World<'_> {
             return;
         }
         let timing = a.plan.timing;
+        if let Part::Adopt(_) = a.plan.part {
+            // One answer of each node, however it failed.
+            return;
+        }
         let (least, most) = match a.plan.patience {
             Patience::Within(limit) => (nanos(limit) * 98 / 100, nanos(limit) + 50 * MS),
             Patience::NoWait => {

@@ -15,7 +15,7 @@ use super::{
     clock::{MS, Real, US, nanos},
     fleet::Node,
     link::Link,
-    plan::{ActorPlan, Plan, Until},
+    plan::{ActorPlan, Part, Plan, Until},
     rng::Rng,
 };
 
@@ -29,6 +29,8 @@ pub enum Due {
     Deliver(usize, LinkEvent),
     /// Something reached the node's end.
     Arrive(usize, Request),
+    /// The same once more.
+    Repeat(usize, Request),
     /// The main thread is about to spawn the command.
     Spawn(usize),
     /// The command is done.
@@ -76,6 +78,8 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
     /// Steps taken.
     pub steps: u64,
+    /// What went wrong with nodes and clients while it was played.
+    pub faults: u64,
     /// When the first client had the lock.
     pub first: Option<Real>,
 }
@@ -94,6 +98,7 @@ pub struct World<'a> {
     pub(super) rng: Rng,
     pub(super) trace: Option<Vec<String>>,
     pub(super) steps: u64,
+    pub(super) faults: u64,
     /// Whose command is alive.
     pub(super) holders: Vec<usize>,
 }
@@ -101,7 +106,12 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     pub fn new(plan: &'a Plan, seed: u64, maker: &'a Maker) -> Self {
         let mut rng = Rng::new(seed);
-        let mut nodes: Vec<Node> = plan.nodes.iter().map(|clock| Node::new(plan, *clock)).collect();
+        let mut nodes: Vec<Node> = plan
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(place, clock)| Node::new(plan, place, *clock))
+            .collect();
         for (node, key, occupant, expires) in &plan.present {
             let node = &mut nodes[*node];
             let expires = expires.map(|d| node.now(0) + nanos(d) / MS);
@@ -127,6 +137,7 @@ impl<'a> World<'a> {
             rng,
             trace: None,
             steps: 0,
+            faults: 0,
             holders: Vec::new(),
         };
         for (i, fault) in plan.faults.iter().enumerate() {
@@ -134,7 +145,9 @@ impl<'a> World<'a> {
             world.at(fault.until, Due::FaultEnds(i));
         }
         for (i, actor) in plan.actors.iter().enumerate() {
-            world.at(actor.start, Due::Start(i));
+            if !matches!(actor.part, Part::Adopt(_)) {
+                world.at(actor.start, Due::Start(i));
+            }
             for (from, until) in &actor.pauses {
                 world.at(*from, Due::Stop(i));
                 world.at(*until, Due::Continue(i));
@@ -180,6 +193,7 @@ impl<'a> World<'a> {
             first: outcomes.iter().filter_map(|o| o.acquired).min(),
             outcomes,
             steps: self.steps,
+            faults: self.faults,
         };
         (Ok(report), trace)
     }
@@ -226,11 +240,17 @@ impl<'a> World<'a> {
                 return;
             }
         }
+        let fault = matches!(
+            due,
+            Due::Stop(_) | Due::Crash(_) | Due::Signal(_) | Due::FaultBegins(_) | Due::Repeat(..)
+        );
+        self.faults += u64::from(fault);
         match due {
             Due::Start(actor) => self.start(actor),
             Due::Wake(actor, serial) => self.wake(actor, serial),
             Due::Deliver(link, event) => self.deliver(link, event),
             Due::Arrive(link, request) => self.arrive(link, request),
+            Due::Repeat(link, request) => self.repeated(link, &request),
             Due::Spawn(actor) => self.spawn(actor),
             Due::Done(actor) => self.kill(actor, 0),
             Due::Deadline(actor, serial) => self.deadline(actor, serial),

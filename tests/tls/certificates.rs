@@ -143,3 +143,22 @@ fn insecure_takes_everybody_and_says_so_every_time() {
     let plain = server.server.url();
     Redlock::run(plain).args(["--tls-insecure"]).command(["true"]).check();
 }
+
+/// goauthentik/authentik#9121: a certificate error showed the whole URL.
+#[test]
+fn no_error_about_a_certificate_shows_the_nodes_password() {
+    needs_tls!();
+    let (authority, other) = (Authority::new(), Authority::new());
+    let server = authority.server(&authority.issue(&["db.example"]), &[]);
+    let url = server.url().replace("rediss://", "rediss://user:s3cret-marker@");
+    for (ca, code) in [(other.ca(), 69), (authority.ca(), 69), ("/nonexistent".into(), 78)] {
+        let run: &[&str] = &["run", "-vv", "-n", "-k", "k", "--", "true"];
+        for words in [run, &["status"], &["status", "--json"], &["doctor"], &["doctor", "--json"]] {
+            let out = Redlock::new(words).nodes(&url).trusting(&ca).output();
+            assert_eq!(out.end, crate::harness::builder::End::Exit(code), "{words:?}\n{out}");
+            let all = format!("{}{}", out.stdout, out.stderr);
+            assert!(all.contains("certificate") || code == 78, "{words:?}\n{out}");
+            assert!(!all.contains("s3cret-marker"), "{words:?}\n{out}");
+        }
+    }
+}

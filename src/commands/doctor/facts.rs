@@ -168,10 +168,10 @@ impl Facts {
         version(self.info.as_deref()?)
     }
 
-    /// How long the server runs at the least: it counts from the second in which it started.
-    pub fn age(&self) -> Option<Duration> {
+    /// How long the server runs, in seconds rounded up.
+    pub fn uptime(&self) -> Option<Duration> {
         let uptime = u64::try_from(self.number("uptime_in_seconds")?).ok()?;
-        Some(Duration::from_secs(uptime.saturating_sub(1)))
+        Some(Duration::from_secs(uptime))
     }
 }
 

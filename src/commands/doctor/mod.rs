@@ -26,7 +26,7 @@ use crate::{
     duration::show,
     exit::{Code, Exit},
     node,
-    protocol::{Census, Found, Key, State, Token, Wanted, quorum},
+    protocol::{Cell, Census, Found, Key, State, Token, Wanted, lasts, quorum},
     settings::{DoctorSettings, Target, Warning},
     signal,
     ui::{self, Hue, Progress},
@@ -86,7 +86,7 @@ fn examine(settings: &DoctorSettings) -> io::Result<Report> {
         names: &target.names,
         prefix: &target.prefix,
         node_timeout: target.timing.node_timeout,
-        guard: target.guard.map(|guard| guard.max(locks.longest)),
+        guard: target.guard.with(locks.longest),
         wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         facts: &facts,
     };
@@ -105,7 +105,7 @@ struct Locks {
     /// How many were taken with another list, and some of them.
     foreign: u64,
     examples: Vec<String>,
-    /// The longest ttl.
+    /// The longest that any of them lasts.
     longest: Duration,
 }
 
@@ -153,8 +153,12 @@ fn locks(target: &Target) -> io::Result<Locks> {
                 for lock in &locks {
                     let row = maker.lock(lock);
                     found.thin += u64::from(lock.state() == State::Held && row.on < row.of);
+                    for cell in &lock.cells {
+                        if let Cell::Taken { occupant, expires_in } = cell {
+                            found.longest = found.longest.max(lasts(occupant, *expires_in));
+                        }
+                    }
                     let Some(holder) = &row.holder else { continue };
-                    found.longest = found.longest.max(Duration::from_millis(holder.ttl_ms));
                     if holder.other_list {
                         found.foreign += 1;
                         if found.examples.len() < 3 {

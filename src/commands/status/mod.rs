@@ -19,7 +19,7 @@ use super::{extend::fail, talk};
 use crate::{
     exit::{Code, Exit},
     node,
-    protocol::{Census, Found, Gap, Holder, Obstacle, Occupant, Query, Reply, Request, Round},
+    protocol::{Census, Found, Gap, Obstacle, Query, Reply, Request, Round, lasts},
     settings::{StatusSettings, Target},
     signal,
     ui::{self, Progress},
@@ -119,7 +119,7 @@ fn show(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
     let rounds = [Round::of(questions)];
     let mut said = talk::interview(&target.fleet, &target.keys, target.timing, &rounds)?;
     let locks = report::locks(&target.keys, &said);
-    let guard = settings.target.guard.map(|guard| guard.max(longest(&said)));
+    let guard = settings.target.guard.with(longest(&said));
     // Who may not ask for INFO or NUMSUB can still look, and the look is what counts here.
     for testimony in &mut said {
         let looked = matches!(testimony.reply(1), Some(Reply::Absent | Reply::Held(_)));
@@ -145,16 +145,9 @@ fn show(settings: &StatusSettings, output: &mut Output) -> io::Result<Standing> 
     Ok(verdict(settings, &nodes, &rows, is_about_rights(&said)))
 }
 
-/// The longest ttl that is seen.
+/// The longest that anything seen lasts.
 fn longest(said: &[crate::protocol::Testimony]) -> Duration {
-    let of = |obstacle: &Obstacle| {
-        let named = match &obstacle.occupant {
-            Occupant::Value(value) => Holder::of_value(value).map(|holder| holder.ttl),
-            Occupant::Type(_) => None,
-        };
-        let named = Duration::from_millis(named.unwrap_or_default());
-        obstacle.expires_in.unwrap_or_default().max(named)
-    };
+    let of = |obstacle: &Obstacle| lasts(&obstacle.occupant, obstacle.expires_in);
     let held = said.iter().filter_map(|testimony| match testimony.reply(1) {
         Some(Reply::Held(obstacles)) => obstacles.iter().map(of).max(),
         _ => None,

@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::{
     duration::show,
     protocol::{
-        Cell, Datum, Holder, Key, Leader, Life, Lock, Occupant, Reply, State, Testimony, Token,
-        votes_in,
+        Cell, Datum, GuardTerms, Holder, Key, Leader, Life, Lock, Occupant, Reply, State, Suffrage,
+        Testimony, Token, suffrage,
     },
     settings::Target,
     ui,
@@ -126,9 +126,9 @@ impl<'a> Maker<'a> {
         Self { target, fingerprint, now: SystemTime::now() }
     }
 
-    /// One row for each node, from its answers of which the first is INFO. `guard` is how long a
-    /// node that forgot everything must not vote.
-    pub fn nodes(&self, said: &[Testimony], guard: Option<Duration>) -> Vec<NodeRow> {
+    /// One row for each node, from its answers of which the first is INFO. By `guard` a node
+    /// that forgot everything must not vote.
+    pub fn nodes(&self, said: &[Testimony], guard: GuardTerms) -> Vec<NodeRow> {
         let info: Vec<Option<String>> = said
             .iter()
             .map(|testimony| match testimony.reply(0) {
@@ -139,12 +139,10 @@ impl<'a> Maker<'a> {
         let uptime = |info: &Option<String>| -> Option<u64> {
             field(info.as_deref()?, "uptime_in_seconds")?.parse().ok()
         };
-        // The server counts from the second in which it started.
-        let age = |info| uptime(info).map(|s| Duration::from_secs(s.saturating_sub(1)));
-        let ages: Vec<Option<Duration>> = info.iter().map(age).collect();
-        let votes = guard.map_or(vec![None; ages.len()], |guard| votes_in(&ages, guard));
+        let uptimes = info.iter().map(|info| uptime(info).map(Duration::from_secs));
+        let votes = suffrage(guard, &uptimes.collect::<Vec<_>>());
         let rows = self.target.names.iter().zip(said).zip(info.iter().zip(votes));
-        rows.map(|((name, testimony), (info, votes_in))| {
+        rows.map(|((name, testimony), (info, vote))| {
             let reason = reason(testimony);
             NodeRow {
                 node: name.clone(),
@@ -157,7 +155,10 @@ impl<'a> Maker<'a> {
                 version: info.as_deref().and_then(version),
                 uptime_s: uptime(info),
                 // Rounded up: a promise is better late than early.
-                votes_in_s: votes_in.map(|rest| rest.as_secs() + 1),
+                votes_in_s: match vote {
+                    Suffrage::In(rest) => Some(rest.as_secs() + 1),
+                    Suffrage::Now | Suffrage::Never => None,
+                },
             }
         })
         .collect()

@@ -72,7 +72,7 @@ impl Session {
         validity::end(self.tls.peer_certificates()?.first()?)
     }
 
-    /// Reads what is there; `None` when nothing is.
+    /// Reads what is there; `None` when nothing is, and `Some(0)` when it was TLS' own talk.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Trouble> {
         if self.ahead == 0 {
             match self.take_in()? {
@@ -87,7 +87,7 @@ impl Session {
                 self.ahead = self.ahead.saturating_sub(count);
                 Ok(Some(count))
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Some(0)),
             Err(_) => Err(Trouble::Cut),
         }
     }

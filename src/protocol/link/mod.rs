@@ -260,7 +260,7 @@ impl Links {
         }
         link.answers = true;
         let unfit = unfit.or_else(|| link.stranger(sent, &reply));
-        link.learn(sent, &reply, now);
+        link.learn(id, sent, &reply, now);
         let current = link.current.as_ref().is_some_and(|conn| conn.id == id);
         link.aside.retain(|conn| {
             !conn.unanswered.is_empty() || {
@@ -398,4 +398,86 @@ impl Links {
 /// As which an answer of an unfit server counts.
 pub fn refusal(why: Unfit) -> Refusal {
     Refusal { kind: RefusalKind::Unfit(why), text: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::{Limits, Ttl};
+
+    const NODE: NodeIndex = NodeIndex(0);
+
+    fn at(ms: u64) -> Tick {
+        Tick::from_boot(Duration::from_millis(ms))
+    }
+
+    const fn conn(serial: u32) -> ConnId {
+        ConnId { node: NODE, serial }
+    }
+
+    /// Every release that is to be sent, with its connection.
+    fn releases(links: &mut Links) -> Vec<ConnId> {
+        let actions = std::mem::take(links.actions());
+        let release = |action| match action {
+            Action::Send(conn, Request::Release { .. }) => Some(conn),
+            _ => None,
+        };
+        actions.into_iter().filter_map(release).collect()
+    }
+
+    /// An acquire that went unanswered on the first connection, which was set aside, and an
+    /// extension on the second.
+    fn aside() -> (Links, Token) {
+        let ttl = Ttl::new(Duration::from_secs(5), Ttl::DEFAULT_MAX).unwrap();
+        let timing = Timing::new(ttl, &Limits::default()).unwrap();
+        let (mut links, token) = (Links::new(1, timing), Token::from_random(1));
+        let ttl = timing.ttl;
+        links.ask(NODE, Request::Acquire { token, value: String::new(), ttl }, at(0));
+        links.handle(conn(0), LinkEvent::Ready, at(1));
+        assert_eq!(links.overdue(at(400)).len(), 1);
+        links.reopen(NODE);
+        links.ask(NODE, Request::Extend { token, ttl }, at(400));
+        links.handle(conn(1), LinkEvent::Ready, at(401));
+        assert_eq!(releases(&mut links), []);
+        (links, token)
+    }
+
+    /// The node executed the extension first, and is heard last: the simulator left a key behind.
+    #[test]
+    fn absence_that_was_asked_for_before_the_token_was_heard_elsewhere_proves_nothing() {
+        let (mut links, token) = aside();
+        links.handle(conn(0), LinkEvent::Replied(Reply::Done), at(500));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(501));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), [conn(1)]);
+        links.handle(conn(1), LinkEvent::Replied(Reply::Done), at(700));
+        assert_eq!(links.untold(), []);
+    }
+
+    #[test]
+    fn absence_on_the_connection_of_the_acquire_or_asked_for_later_is_final() {
+        let (mut links, token) = aside();
+        links.handle(conn(0), LinkEvent::Replied(Reply::Absent), at(500));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(501));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), []);
+
+        let (mut links, token) = aside();
+        links.handle(conn(0), LinkEvent::Replied(Reply::Done), at(500));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(501));
+        links.ask(NODE, Request::Extend { token, ttl: Duration::from_secs(5) }, at(502));
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(503));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), []);
+    }
+
+    #[test]
+    fn absence_that_is_heard_while_an_acquire_is_unanswered_proves_nothing() {
+        let (mut links, token) = aside();
+        links.handle(conn(1), LinkEvent::Replied(Reply::Absent), at(500));
+        links.release(token, true, at(600));
+        assert_eq!(releases(&mut links), [conn(0), conn(1)]);
+    }
 }

@@ -19,6 +19,8 @@ pub(super) struct Carried {
     pub(super) release: Option<Request>,
     /// It was asked more than once to set the token.
     pub(super) again: bool,
+    /// On which connection the node said last that it carries the token, and when that was heard.
+    pub(super) heard: Option<(ConnId, Tick)>,
     /// Until when the node keeps the token at the most, as far as is known: each request keeps it
     /// from its execution on, which was, at the latest, when it was queued, when it was answered (a
     /// stopped node executes late), or when its connection broke.
@@ -111,6 +113,7 @@ impl Link {
                         evidence: Evidence::Asked,
                         release: None,
                         again: false,
+                        heard: None,
                         kept_until,
                     }),
                 }
@@ -140,7 +143,7 @@ impl Link {
     }
 
     /// What an answer says about the tokens that the node carries.
-    pub(super) fn learn(&mut self, sent: Sent, reply: &Reply, now: Tick) {
+    pub(super) fn learn(&mut self, conn: ConnId, sent: Sent, reply: &Reply, now: Tick) {
         let token = match sent.ask {
             Ask::Acquire(token) | Ask::Heal(token) | Ask::Extend(token) | Ask::Release(token) => {
                 token
@@ -159,6 +162,7 @@ impl Link {
             (Ask::Acquire(_) | Ask::Heal(_) | Ask::Extend(_), reply) if reply.is_done() => {
                 let carried = &mut self.carried[place];
                 carried.evidence = Evidence::Confirmed;
+                carried.heard = Some((conn, now));
                 carried.kept_until = carried.kept_until.max(now.after(sent.keeps));
                 false
             }
@@ -166,7 +170,10 @@ impl Link {
             (_, Reply::Refused(_) | Reply::Data(_)) => false,
             _ => true,
         };
-        if gone && !may_come {
+        // What was asked before the node's word came on another connection may be older than that.
+        let outdated =
+            self.carried[place].heard.is_some_and(|(on, at)| on != conn && sent.at <= at);
+        if gone && !may_come && !outdated {
             self.carried.swap_remove(place);
         }
     }

@@ -38,12 +38,13 @@ impl Session {
             && verdict == Verdict::Contended
     }
 
-    /// Whether there is no time left to look around. Where others come and go all the time, a slot
+    /// Whether there is no time left to look around: there always is for the first look. Where others come and go all the time, a slot
     /// can be free in every look and taken in every attempt.
     fn is_late(&self, trip: Option<Duration>, now: Tick) -> bool {
         match self.patience {
             Patience::NoWait => {
-                now.since(self.started) >= contended_after(trip.unwrap_or_default())
+                let long = contended_after(trip.unwrap_or_default());
+                self.around_since.is_some_and(|since| now.since(since) >= long)
             }
             _ => self.out_of_patience().is_some_and(|at| now >= at),
         }

@@ -97,7 +97,8 @@ impl Machine {
                 }
             }
             Event::Note(note) => self.say(Notice::Note(note)),
-            Event::Slot(_) | Event::Fenced(_) | Event::Acquired { .. } | Event::Denied(_) => {}
+            Event::Slot(slot) => self.say(Notice::Slot(slot)),
+            Event::Fenced(_) | Event::Acquired { .. } | Event::Denied(_) => {}
         }
     }
 

@@ -54,8 +54,8 @@ pub fn append(to: impl AsFd, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Puts `text` in the place of what `path` was. What is no regular file (a pipe, a device) is
-/// written to.
+/// Puts `text` in the place of what `path` was. What is no regular file (a pipe, a device), and what
+/// only names a descriptor (`/dev/stdout`), is written to.
 ///
 /// # Errors
 /// Whatever the system says; the old file is still there.
@@ -63,7 +63,9 @@ pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     match place(path)? {
         Place::File(path) => swap(&path, text),
         Place::Special => {
-            let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+            // Neither waits for a reader nor takes a terminal for ours.
+            let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+            let flags = i32::try_from(flags.bits()).unwrap_or(0);
             let file = OpenOptions::new().append(true).custom_flags(flags).open(path);
             append(file.with_context(|| named("cannot open", path))?, text)
         }
@@ -97,6 +99,11 @@ enum Place {
 }
 
 fn place(path: &Path) -> anyhow::Result<Place> {
+    // Whoever opened what is behind these goes on to write there.
+    let descriptors = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+    if descriptors.iter().any(|name| path.starts_with(name)) {
+        return Ok(Place::Special);
+    }
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => {
             let own = fs::canonicalize(path);

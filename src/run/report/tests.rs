@@ -168,6 +168,19 @@ fn file_is_replaced_as_a_whole_and_a_link_to_it_stays() {
 }
 
 #[test]
+fn file_behind_a_descriptor_is_written_to_and_not_replaced() {
+    use std::{io::Write as _, os::fd::AsRawFd as _};
+    let place = scratch();
+    let path = place.path().join("output");
+    let mut output = fs::File::create(&path).unwrap();
+    output.write_all(b"before\n").unwrap();
+    let name = format!("/proc/self/fd/{}", output.as_raw_fd());
+    file::replace(&PathBuf::from(name), "report\n").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "before\nreport\n");
+    assert_eq!(names(&place), ["output"]);
+}
+
+#[test]
 fn failure_leaves_nothing_behind() {
     let place = scratch();
     // It can be written beside a directory, and does not get its name.

@@ -14,7 +14,7 @@ use super::facts::Facts;
 use crate::{
     duration::show,
     node::Fleet,
-    protocol::{quorum, votes_in},
+    protocol::{GuardTerms, Suffrage, quorum, suffrage},
 };
 
 /// How bad a finding is.
@@ -56,8 +56,8 @@ pub struct Patient<'a> {
     pub prefix: &'a str,
     /// How long an answer may take.
     pub node_timeout: Duration,
-    /// How long a node that forgot everything does not vote; `None` when the guard is off.
-    pub guard: Option<Duration>,
+    /// The guard that a fresh acquisition would have.
+    pub guard: GuardTerms,
     /// What time it is here, since 1970.
     pub wall: Duration,
     /// Each node.
@@ -93,26 +93,41 @@ impl Patient<'_> {
 
     /// Which nodes vote in a fresh acquisition.
     pub fn voters(&self, findings: &[Finding]) -> Vec<bool> {
-        let young = self.young();
-        let names = self.names.iter().zip(young);
+        let names = self.names.iter().zip(self.suffrage());
         names
-            .map(|(name, young)| {
+            .map(|(name, vote)| {
                 let bad = |finding: &Finding| {
                     finding.gravity != Gravity::Warning && finding.nodes.contains(name)
                 };
-                young.is_none() && !findings.iter().any(bad)
+                vote == Suffrage::Now && !findings.iter().any(bad)
             })
             .collect()
     }
 
-    fn young(&self) -> Vec<Option<Duration>> {
-        let ages: Vec<_> = self.facts.iter().map(Facts::age).collect();
-        self.guard.map_or(vec![None; ages.len()], |guard| votes_in(&ages, guard))
+    fn suffrage(&self) -> Vec<Suffrage> {
+        let uptimes: Vec<_> = self.facts.iter().map(Facts::uptime).collect();
+        suffrage(self.guard, &uptimes)
     }
 
     fn votes(&self, found: &mut Vec<Finding>) {
-        let young = self.names.iter().zip(self.young());
-        for (name, rest) in young.filter_map(|(name, rest)| Some((name, rest?))) {
+        for ((name, facts), vote) in self.names.iter().zip(self.facts).zip(self.suffrage()) {
+            let rest = match vote {
+                Suffrage::In(rest) => rest,
+                Suffrage::Never if facts.no_info => {
+                    found.push(Finding {
+                        gravity: Gravity::Warning,
+                        check: "no-age",
+                        nodes: vec![name.clone()],
+                        what: "does not tell its age and never votes under the strict guard".into(),
+                        endangers: "its vote: each node less brings the others closer to an outage"
+                            .into(),
+                        mend: "ACL SETUSER the user with +info, or do not set the guard to strict"
+                            .into(),
+                    });
+                    continue;
+                }
+                Suffrage::Never | Suffrage::Now => continue,
+            };
             found.push(Finding {
                 gravity: Gravity::Warning,
                 check: "young",
@@ -163,12 +178,17 @@ pub fn verdict(findings: &[Finding], facts: &[Facts], votes: usize) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{RestartGuard, Ttl};
 
     pub fn facts(info: &str) -> Facts {
         Facts { info: Some(info.to_owned()), ..Facts::default() }
     }
 
     pub fn examine(facts: &[Facts]) -> (Vec<Finding>, Vec<bool>) {
+        examine_under(RestartGuard::Auto, facts)
+    }
+
+    fn examine_under(rule: RestartGuard, facts: &[Facts]) -> (Vec<Finding>, Vec<bool>) {
         let names: Vec<String> = (1..=facts.len()).map(|n| format!("db{n}:1")).collect();
         let fleet = Fleet::parse(names.iter().map(String::as_str), None).unwrap();
         let patient = Patient {
@@ -176,7 +196,7 @@ mod tests {
             names: &names,
             prefix: "",
             node_timeout: Duration::from_millis(500),
-            guard: Some(Duration::from_secs(30)),
+            guard: GuardTerms { rule, own: Duration::from_secs(30), max_ttl: Ttl::DEFAULT_MAX },
             wall: Duration::from_secs(1_700_000_000),
             facts,
         };
@@ -195,9 +215,23 @@ mod tests {
         let (found, voters) = examine(&[up(900), up(9), up(900)]);
         assert_eq!((checks(&found), voters), (vec!["young"], vec![true, false, true]));
         assert_eq!(found[0].what, "restarted a short time ago and votes in 22s");
-        // All of them: a new fleet.
-        let (found, voters) = examine(&[up(3), up(9), up(4)]);
+        // All of them: a new fleet, which the strict guard does not believe.
+        let young = [up(3), up(9), up(4)];
+        let (found, voters) = examine(&young);
         assert_eq!((checks(&found), voters), (vec![], vec![true; 3]));
+        let (found, voters) = examine_under(RestartGuard::Strict, &young);
+        assert_eq!((checks(&found), voters), (vec!["young"; 3], vec![false; 3]));
+    }
+
+    #[test]
+    fn node_that_keeps_its_age_to_itself_never_votes_under_the_strict_guard() {
+        let mute = Facts { no_info: true, ..Facts::default() };
+        let old = || facts("uptime_in_seconds:900\r\n");
+        let under = |rule| examine_under(rule, &[old(), mute.clone(), old()]);
+        let (found, voters) = under(RestartGuard::Strict);
+        assert!(checks(&found).contains(&"no-age") && voters == [true, false, true], "{found:?}");
+        let (found, voters) = under(RestartGuard::Auto);
+        assert!(!checks(&found).contains(&"no-age") && voters == [true; 3], "{found:?}");
     }
 
     #[test]

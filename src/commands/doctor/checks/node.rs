@@ -1,7 +1,7 @@
 //! What one node says: whether it votes, and what makes its vote weaker.
 
 use super::{Finding, Gravity, Patient};
-use crate::{commands::doctor::facts::Facts, duration::show, ui::mend};
+use crate::{commands::doctor::facts::Facts, duration::show, protocol::RestartGuard, ui::mend};
 
 impl Patient<'_> {
     /// Everything about the node `name`.
@@ -93,7 +93,7 @@ impl Patient<'_> {
         }
         let forgets = facts.number("aof_enabled") == Some(0)
             && facts.save.as_deref().is_some_and(str::is_empty);
-        if self.guard.is_none() && forgets {
+        if self.guard.rule == RestartGuard::Off && forgets {
             add(
                 "no-persistence",
                 "keeps nothing on disk, and the restart guard is off".into(),
