@@ -24,7 +24,7 @@ use crate::{
     exit::{Code, Exit},
     node::{self, Nodes},
     protocol::{Denial, Event, Note, Session, Token, Verdict},
-    settings::AcquireSettings,
+    settings::{AcquireSettings, words},
     signal::Signals,
     ui::{self, Notice, Reason, Say as _, Voice},
     wake::{self, Receiver},
@@ -41,7 +41,7 @@ pub fn run(settings: AcquireSettings) -> Exit {
         Ok(exit) => exit,
         Err((what, error)) => {
             let code = Code::Failure;
-            let reason = Reason::Failed { error: format!("cannot {what}: {error}") };
+            let reason = Reason::Failed { error: format!("cannot {what}: {}", words(&error)) };
             voice.say(Notice::Exit { code: code.number(), reason });
             code.into()
         }
@@ -175,7 +175,7 @@ impl Taking<'_> {
                 self.nodes.keep();
             }
             Err((what, error)) => {
-                let reason = Reason::Failed { error: format!("cannot {what}: {error}") };
+                let reason = Reason::Failed { error: format!("cannot {what}: {}", words(&error)) };
                 self.fail(Code::Failure.number(), reason);
                 self.nodes.stop();
             }

@@ -220,7 +220,12 @@ impl Found<'_> {
     }
 
     fn text(&self) -> Result<Entry<String>, SettingsError> {
-        Ok(self.entry(self.str("a string")?.to_owned()))
+        let text = self.str("a string")?;
+        // Neither a path nor a variable of the command's environment can carry one.
+        if text.contains('\0') {
+            return Err(self.wrong("a NUL character stands in it"));
+        }
+        Ok(self.entry(text.to_owned()))
     }
 
     fn list(&self) -> Result<Entry<Vec<String>>, SettingsError> {
@@ -301,6 +306,7 @@ mod tests {
             ("nodes = 5", "/c.toml:1: nodes: a list of strings is needed, not a value of type int"),
             ("nodes = ['redis://:s3cret@a', 5]", "/c.toml:1: nodes: a list of strings is needed"),
             ("prefix = 1", "/c.toml:1: prefix: a string is needed, not a value of type integer"),
+            ("prefix = \"s3cret\\u0000\"", "/c.toml:1: prefix: a NUL character stands in it"),
             (
                 "node-timeout = 5",
                 "/c.toml:1: node-timeout: a duration in quotes, such as \"500ms\"",
