@@ -73,3 +73,15 @@ fn counter_that_is_no_number_refuses_and_the_lock_is_not_left_behind() {
     run.fails(69, "*'k'*WRONGTYPE*").check();
     assert_eq!(fleet.all_keys(), ["0:redlock:fence:k"]);
 }
+
+/// Lua's numbers stop counting at 2^53: the same token would go out again and again.
+#[test]
+fn counter_that_cannot_be_counted_up_gives_no_token() {
+    let fleet = fleet(3);
+    let run = || Redlock::run(fleet.nodes()).args(["-n", "--fence"]).command(["echo", "ran"]);
+    for counter in ["9007199254740993", "9223372036854775807", "1e300", "nan", "abc", ""] {
+        fleet.set_everywhere("redlock:fence:k", counter);
+        run().fails(69, "*the fencing counter is no number*redlock:fence:KEY*").check();
+        assert!(fleet.holding("k").is_empty(), "{counter}");
+    }
+}

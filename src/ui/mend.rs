@@ -64,6 +64,11 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "renamed-command",
         "remove the rename-command for it from the node's configuration",
     ),
+    (
+        "the fencing counter",
+        "fencing-counter",
+        "something else wrote redlock:fence:KEY (behind the prefix); look at it, then DEL it",
+    ),
     ("DB index", "database", "raise databases in the node's configuration, or list another db"),
 ];
 

@@ -21,6 +21,10 @@ local now, counters = redis.call('TIME'), {}
 local micros = now[1] * 1000000 + now[2]
 for i = 1, count do
   local last = tonumber(redis.call('GET', KEYS[count + i]) or 0)
+  -- Past 2^53 a number cannot be counted up here, and tokens would repeat.
+  if not (last and last < 2 ^ 53 - 1) then
+    return redis.error_reply('ERR the fencing counter is no number that can be counted up')
+  end
   counters[i] = next and math.max(last + 1, micros) or math.max(last, tonumber(ARGV[4]))
 end
 for _, key in ipairs(free) do
