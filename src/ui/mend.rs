@@ -91,6 +91,9 @@ pub fn trouble(trouble: &Trouble) -> Remedy {
             "no-connection",
             "is the host up, and does no firewall drop the way to it? else raise --connect-timeout",
         ),
+        Trouble::Unreachable(why) if why.contains("too many open files") => {
+            ("descriptors", "raise our own limit of open files: ulimit -n 64")
+        }
         Trouble::Unreachable(_) => {
             ("unreachable", "start the server there, or correct host and port in the list")
         }
@@ -133,6 +136,13 @@ mod tests {
 
     fn refused(text: &str) -> NodeView {
         NodeView::Refused(Refusal { kind: RefusalKind::State, text: text.into() })
+    }
+
+    #[test]
+    fn our_own_limit_is_not_the_servers_fault() {
+        let no = |words: &str| trouble(&Trouble::Unreachable(words.into())).check;
+        assert_eq!(no("too many open files"), "descriptors");
+        assert_eq!(no("connection refused"), "unreachable");
     }
 
     /// The words of Redis 7.0.15, and of 8.2.3 where they differ.
