@@ -63,7 +63,8 @@ enum Options {
     Usual,
     /// One that no tool knows.
     Unknown,
-    /// A time limit of 0.3 s, for who has one; KILL 0.1 s later.
+    /// A time limit of 0.3 s, for who has one; KILL 2 s later, which is long for a shell on a busy
+    /// machine.
     Limit,
 }
 
@@ -269,9 +270,9 @@ fn tool_words(tool: Tool, options: Options, place: &Path) -> Option<Vec<String>>
         (Flock, Options::Unknown) => vec!["flock", "--bogus", &lock],
         (Redlock, Options::Unknown) => vec![redlock, "run", "--bogus", "-n", "-k", "k"],
         (Env | Flock, Options::Limit) => return None,
-        (Timeout, Options::Limit) => vec!["timeout", "-k", "0.1", "0.3"],
+        (Timeout, Options::Limit) => vec!["timeout", "-k", "2", "0.3"],
         (Redlock, Options::Limit) => {
-            vec![redlock, "run", "-n", "-k", "k", "--max-runtime", "300ms", "--kill-after", "100ms"]
+            vec![redlock, "run", "-n", "-k", "k", "--max-runtime", "300ms", "--kill-after", "2s"]
         }
     };
     Some(words.into_iter().map(str::to_owned).collect())

@@ -44,8 +44,20 @@ fn setup(uid: &str, commands: &[&str]) -> Output {
         .unwrap()
 }
 
-const THERE: [&str; 8] =
-    ["cargo", "redis-cli", "cc", "make", "bash", "setsid", "timeout", "apt-get"];
+const THERE: [&str; 12] = [
+    "cargo",
+    "redis-cli",
+    "cc",
+    "make",
+    "bash",
+    "setsid",
+    "timeout",
+    "apt-get",
+    "mandoc",
+    "openssl",
+    "jq",
+    "faketime",
+];
 
 #[test]
 fn setup_has_nothing_to_do_where_everything_is() {
