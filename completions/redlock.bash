@@ -175,7 +175,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__doctor)
-            opts="-h --json --strict --wait --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-h --json --strict --wait --color --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -183,6 +183,10 @@ _redlock() {
             case "${prev}" in
                 --wait)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --nodes)
@@ -577,7 +581,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__status)
-            opts="-k -h --key --json --watch --exit-code --all --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
+            opts="-k -h --key --json --watch --exit-code --all --color --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -593,6 +597,10 @@ _redlock() {
                     ;;
                 --watch)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --nodes)
