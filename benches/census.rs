@@ -3,14 +3,19 @@
 //!
 //! `make bench` runs it. It is never a test: a number above its target is printed as `over`.
 
+#[path = "support/report.rs"]
+#[expect(dead_code, reason = "what all benches share; here nothing is waited for")]
+mod report;
+
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::Read,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
 use redlock::commands::sandbox::servers::Fleet;
+use report::{Outcome, end, verdict};
 
 const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 const LOCKS: u32 = 100_000;
@@ -24,19 +29,8 @@ const FILL: &str = "for i = 1, ARGV[1] do redis.call('SET', 'lock:' .. i, \
     \"since\":1700000000000,\"ttl\":30000,\"n\":5,\"fleet\":\"0a1b2c3d\",\"every\":10000}', i), \
     'PX', 600000) end for i = 1, ARGV[2] do redis.call('HSET', 'other:' .. i, 'a', 'b') end";
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
 fn main() -> ExitCode {
-    match bench() {
-        Ok(text) => {
-            let _ = io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "bench: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    end(bench())
 }
 
 fn bench() -> Outcome<String> {
@@ -72,7 +66,7 @@ fn bench() -> Outcome<String> {
     if !child.wait()?.success() {
         return Err("status failed".into());
     }
-    let verdict = if took <= TIME && memory <= MEMORY { "ok" } else { "over" };
+    let verdict = verdict(took <= TIME && memory <= MEMORY);
     Ok(format!(
         "status of {LOCKS} locks, {} MiB of JSON: {took:.1?} (at most {TIME:?}), {memory} KiB \
          (at most {MEMORY})   {verdict}\n",

@@ -26,7 +26,7 @@ use std::{
 
 use redlock::commands::sandbox::servers::Fleet;
 
-use support::{Outcome, Peer, Scene, Stats, eventually, quantiles, verdict};
+use support::{Outcome, Peer, Scene, Stats, end, eventually, quantiles, verdict};
 
 fn main() -> ExitCode {
     let words: Vec<_> = env::args().skip(1).collect();
@@ -37,13 +37,7 @@ fn main() -> ExitCode {
         // Cargo adds `--bench`.
         _ => bench(words.iter().find(|word| !word.starts_with('-')).copied()),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "bench: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    end(outcome.map(|()| String::new()))
 }
 
 fn say(text: &str) {

@@ -249,7 +249,9 @@ fn adopted_lock_that_is_taken_away_ends_the_command() {
         .shell("echo started; exec sleep 60")
         .stdout("started\n")
         .exits(79)
-        .stderr_like("redlock: lost 'k': *\nredlock: exit 79: *\n")
+        // Lost, or run out: where the third node has not confirmed it yet, the first that is gone
+        // leaves no certain quorum.
+        .stderr_like("redlock: *'k'*\nredlock: exit 79: *\n")
         .start();
     run.wait_stdout("started");
     for server in fleet.servers() {

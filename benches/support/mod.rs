@@ -1,5 +1,7 @@
 //! The actors of the hand-over bench: the fleet, the processes, and what they wrote down.
 
+mod report;
+
 use std::{
     env, fs,
     fs::File,
@@ -9,33 +11,16 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use redlock::commands::sandbox::servers::Fleet;
 
+pub use self::report::{Outcome, end, eventually, verdict};
 use crate::proxy::{Mode, Proxy};
 
 const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 const KEY: &str = "b";
-/// Nothing in here takes longer.
-const BOUND: Duration = Duration::from_secs(60);
-
-pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
-/// Waits for a condition.
-pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + BOUND;
-    while !is_so() {
-        assert!(Instant::now() < end, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-pub fn verdict(good: bool) -> &'static str {
-    if good { "ok" } else { "over" }
-}
-
 /// Times in ms.
 pub struct Stats {
     pub median: f64,

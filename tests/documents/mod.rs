@@ -1,6 +1,11 @@
 //! The manual pages and completions that are committed are those of the command line: a test
 //! generates them anew and fails when they differ. `REDLOCK_REWRITE=1 cargo test documents` writes
 //! them.
+#![expect(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "pages are built once, and read better so"
+)]
 
 mod blocks;
 mod completion;

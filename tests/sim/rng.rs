@@ -6,6 +6,7 @@
 pub struct Rng(u64);
 
 impl Rng {
+    /// The history of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
