@@ -200,6 +200,7 @@ impl Voice {
             | Notice::Warning(_) => Level::Warning,
             Notice::Note(Note::Extended { .. })
             | Notice::Cancelled { .. }
+            | Notice::Over { .. }
             | Notice::EndingLeftover { .. } => Level::Detail,
             // A minority of nodes keeps nobody from taking the lock.
             Notice::Untold { nodes, .. } if nodes.len() <= self.minority() => Level::Warning,
