@@ -191,7 +191,8 @@ fn lines_for_make_have_their_target() {
 /// Options that the documents name are options of ours, or of the programs in the examples.
 #[test]
 fn options_that_are_named_exist() {
-    let command = redlock::cli::command();
+    let mut command = redlock::cli::command();
+    command.build();
     let commands = command.get_subcommands();
     let mut known: Vec<String> = commands
         .flat_map(clap::Command::get_arguments)
