@@ -184,6 +184,9 @@ fn missing_rights_are_named_as_the_rule_that_grants_them() {
     assert!(finding(&told, "rights")["endangers"].as_str().unwrap().contains("give a lock back"));
     rules(&["~*", "&*", "+@all", "-pexpire", "-del"]);
     assert_eq!(mend(&[], "rights"), ("ACL SETUSER ci +pexpire +del".into(), 77));
+    // Without it nothing is ever extended.
+    rules(&["~*", "&*", "+@all", "-time"]);
+    assert_eq!(mend(&[], "rights"), ("ACL SETUSER ci +time".into(), 77));
     rules(&["~other:*", "&*", "+@all"]);
     assert_eq!(mend(&["--prefix", "p:"], "rights"), ("ACL SETUSER ci ~p:*".into(), 77));
     rules(&["~p:*", "resetchannels", "+@all"]);

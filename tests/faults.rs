@@ -252,7 +252,7 @@ fn user_who_could_not_release_acquires_nothing() {
             server.client().command(&words);
         }
     };
-    let mut rules = vec!["-eval", "-@scripting", "-del", "-pexpire"];
+    let mut rules = vec!["-eval", "-@scripting", "-del", "-pexpire", "-get", "-pttl", "-time"];
     if fleet.servers()[0].redis_version() < (7, 0) {
         rules.truncate(2);
         let name = "faults::user_who_could_not_release_acquires_nothing (-del, -pexpire)";
@@ -284,6 +284,29 @@ fn user_who_could_not_release_acquires_nothing() {
     let run = Redlock::run(server.url()).args(["-n"]).command(["echo", "ran"]);
     run.fails(69, "*unknown command*").check();
     assert!(server.keys().is_empty());
+}
+
+/// A lock that is taken and cannot be extended ends its command at the end of the first ttl.
+#[test]
+fn rights_that_a_refusal_advises_are_enough() {
+    let fleet = fleet(3);
+    let nodes = fleet.nodes().replace("redis://", "redis://ci:pw@");
+    let grant = |rules: &[&str]| {
+        for server in fleet.servers() {
+            let words = [&["ACL", "SETUSER", "ci", "reset", "on", ">pw"], rules].concat();
+            server.client().command(&words);
+        }
+    };
+    grant(&["~*", "&*"]);
+    let run = || Redlock::run(&nodes).args(["--fence", "-t", "1s"]).shell("sleep 2; echo ran");
+    let refused = run().args(["-n"]).exits(77).stderr_like("*\n").check().stderr;
+    let (_, advice) = refused.split_once("ACL SETUSER USER ").unwrap();
+    grant(&advice.split_whitespace().collect::<Vec<_>>());
+    run().stdout("ran\n").check();
+    let doctor = Redlock::new(["doctor", "--json"]).nodes(&nodes).output();
+    for check in ["\"rights\"", "\"channels\"", "\"info\""] {
+        assert!(!doctor.stdout.contains(check), "{doctor}");
+    }
 }
 
 /// madelson/DistributedLock#254: keys are passed as keys, so rights on keys are enough.

@@ -98,6 +98,50 @@ fn token_that_cannot_be_written_means_no_lock() {
     assert!(fleet.all_keys().is_empty() && !path.exists());
 }
 
+/// A device or a pipe that is renamed over is gone for everybody: root would break /dev/null with it.
+#[test]
+fn token_file_that_is_no_regular_file_stays_what_it_is() {
+    let fleet = fleet(3);
+    let place = scratch();
+    let pipe = place.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&pipe, &link).unwrap();
+    for path in [&pipe, &link] {
+        let kind = || fs::symlink_metadata(path).unwrap().file_type();
+        let before = kind();
+        let words = ["acquire", "-k", "k", "-t", "1m", "--token-file", path.to_str().unwrap()];
+        redlock(&fleet, &words)
+            .fails(
+                125,
+                "cannot write the token file; the lock is given back: it is no regular file",
+            )
+            .check();
+        assert_eq!(kind(), before);
+        assert!(fleet.all_keys().is_empty());
+    }
+}
+
+/// The runtime makes a closed descriptor /dev/null, where the token would vanish without an error.
+#[test]
+fn closed_output_never_swallows_a_token() {
+    let fleet = fleet(3);
+    let closed = ["sh", "-c", "exec \"$0\" \"$@\" >&-"];
+    redlock(&fleet, &["acquire", "-k", "k", "-t", "1m"])
+        .under(closed)
+        .fails(125, "cannot write the token to standard output: *")
+        .check();
+    assert!(fleet.all_keys().is_empty());
+    // The file is enough.
+    let place = scratch();
+    let path = place.path().join("token");
+    redlock(&fleet, &["acquire", "-k", "k", "-t", "1m", "--token-file", path.to_str().unwrap()])
+        .under(closed)
+        .check();
+    assert_eq!(fs::read_to_string(&path).unwrap().trim().len(), 36);
+    assert_eq!(fleet.holding("k"), [0, 1, 2]);
+}
+
 #[test]
 fn signal_while_waiting_leaves_nothing() {
     let fleet = fleet(3);

@@ -63,6 +63,12 @@ impl Inherited {
         self.ignored & bit(signal) != 0
     }
 
+    /// Whether the standard descriptor `fd` was closed. The runtime has made it /dev/null since,
+    /// where whatever is written is lost without an error.
+    pub const fn closed(&self, fd: u8) -> bool {
+        fd < 3 && self.closed & (1 << fd) != 0
+    }
+
     /// Unblocks every signal for us: a blocked TERM would never reach its handler.
     pub fn unblock() {
         Mask::empty().set();

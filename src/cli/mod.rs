@@ -64,8 +64,9 @@ pub enum Command {
     ///   token=$(redlock acquire -k deploy -t 15m -w 1m) || exit
     ///   trap 'redlock release -k deploy --token "$token"' EXIT
     ///   trap 'exit 130' INT; trap 'exit 143' TERM
-    ///   redlock run -k deploy --token "$token" -t 15m -- ./step1
-    ///   redlock extend -k deploy --token "$token" -t 15m
+    ///   redlock run -k deploy --token "$token" -t 15m -- ./step1 || exit
+    ///   redlock extend -k deploy --token "$token" -t 15m >/dev/null || exit
+    ///   redlock run -k deploy --token "$token" -t 15m -- ./step2
     ///
     /// `redlock run --token` extends the lock while the step runs and leaves a full ttl behind.
     #[command(verbatim_doc_comment)]

@@ -32,8 +32,8 @@ pub struct AcquireArgs {
     pub fence: bool,
     /// Write the token to this file as well (mode 0600), before anything is printed.
     ///
-    /// The file is replaced as a whole. When it cannot be written, the lock is released and the
-    /// exit code is 125.
+    /// The file is replaced as a whole; a device, a pipe or a link is refused. When it cannot be
+    /// written, the lock is released and the exit code is 125.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<std::path::PathBuf>,
     #[command(flatten)]

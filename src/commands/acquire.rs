@@ -54,6 +54,9 @@ fn attempt(settings: AcquireSettings, voice: &mut Voice) -> Result<Exit, Failure
     let AcquireSettings { fleet, keys, contract, json, token_file, conflict_exit_code, .. } =
         settings;
     let inherited = Inherited::take(&STOPS);
+    if inherited.closed(1) && token_file.is_none() {
+        return Err(("write the token to standard output", Errno::BADF.into()));
+    }
     let wanted = STOPS.into_iter().filter(|&signal| !inherited.ignores(signal));
     let signals = Signals::watch(wanted).map_err(|error| ("handle signals", error))?;
     Inherited::unblock();
@@ -231,8 +234,13 @@ impl Delivery {
     }
 }
 
-/// Replaces the file as a whole; nobody else can read it at any time.
+/// Replaces the file as a whole; nobody else can read it at any time. What is there and is no regular
+/// file (a device, a pipe, a link like `/dev/stdout`) stays what it is: others need it.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => return Err(io::Error::other("it is no regular file")),
+        _ => {}
+    }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);

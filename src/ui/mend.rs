@@ -13,6 +13,11 @@ pub struct Remedy {
     pub mend: &'static str,
 }
 
+/// Everything that a lock needs or does better with, fencing included.
+const RIGHTS: &str = "see redlock doctor for the exact rule: ACL SETUSER USER +eval +set +get +type \
+                      +pttl +pexpire +pexpireat +del +time +publish +pubsub|numsub +subscribe +info \
+                      ~* &*";
+
 /// Refusals by the beginning of the node's words, or by a part of them.
 const REFUSALS: &[(&str, &str, &str)] = &[
     (
@@ -30,24 +35,9 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "password-unwanted",
         "the node has no password: take ours away, or give it one: CONFIG SET requirepass ...",
     ),
-    (
-        "NOPERM",
-        "rights",
-        "see redlock doctor for the exact rule: ACL SETUSER USER +eval +set +get +type +pttl \
-         +pexpire +del +publish +subscribe +info ~* &*",
-    ),
-    (
-        "The user executing the script can't",
-        "rights",
-        "see redlock doctor for the exact rule: ACL SETUSER USER +eval +set +get +type +pttl \
-         +pexpire +del +publish +subscribe +info ~* &*",
-    ),
-    (
-        "ACL failure in script",
-        "rights",
-        "see redlock doctor for the exact rule: ACL SETUSER USER +eval +set +get +type +pttl \
-         +pexpire +del +publish +subscribe +info ~* &*",
-    ),
+    ("NOPERM", "rights", RIGHTS),
+    ("The user executing the script can't", "rights", RIGHTS),
+    ("ACL failure in script", "rights", RIGHTS),
     ("READONLY", "replica", "list its master instead, or make it one: REPLICAOF NO ONE"),
     ("MASTERDOWN", "replica", "list its master instead, or make it one: REPLICAOF NO ONE"),
     ("NOREPLICAS", "min-replicas", "CONFIG SET min-replicas-to-write 0, or start its replicas"),

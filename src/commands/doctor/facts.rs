@@ -15,7 +15,7 @@ const PROBE_TTL: Duration = Duration::from_secs(10);
 pub const WATCH: Duration = Duration::from_secs(1);
 
 /// What locks need to be allowed to do, tried one by one with the probe key.
-pub const NEEDED: [&str; 7] = ["eval", "set", "get", "type", "pttl", "pexpire", "del"];
+pub const NEEDED: [&str; 8] = ["eval", "set", "get", "type", "pttl", "pexpire", "del", "time"];
 
 /// What they do better with.
 const USEFUL: [&str; 3] = ["publish", "pubsub|numsub", "subscribe"];
@@ -48,6 +48,7 @@ pub fn questions(token: Token, key: &str, channel: &str) -> Vec<Round> {
             words(&["PTTL", key]),
             words(&["PEXPIRE", key, &ms]),
             words(&["DEL", key]),
+            words(&["TIME"]),
             words(&["PUBLISH", channel, ""]),
             words(&["PUBSUB", "NUMSUB", channel]),
             Request::Subscribe,
