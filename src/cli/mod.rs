@@ -53,7 +53,7 @@ pub enum Command {
     /// gives the lock back. stdin, stdout and stderr are the command's own; the exit status is the
     /// command's, or one of the codes below.
     Run(Later<RunArgs>),
-    /// Take a lock and print its token, for scripts.
+    /// Take a lock and print its token, for scripts
     ///
     /// Prints the token alone on standard output and leaves the lock on the nodes, where it ends
     /// after --ttl unless it is extended. For jobs of one command `redlock run` is safer: it
