@@ -14,10 +14,11 @@ use super::blocks::{self, Block};
 use crate::harness::{fleet, scratch, script, servers::Fleet};
 
 /// The programs that the examples run: what each of them checks of its arguments and environment.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("backup", r#"[ "$1" = --all ]"#),
     ("report", r#"[ "$1" = --mail ]"#),
     ("sync-mirror", ":"),
+    ("migrate", r#"[ "$REDLOCK_KEY" = database ]"#),
     ("build", ":"),
     ("deploy", r#"[ "$REDLOCK_KEY" = deploy-production ]"#),
     ("step1", r#"[ -n "$REDLOCK_TOKEN" ]"#),
