@@ -61,7 +61,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --json --fence --token-file --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --strategy --quiet --verbose --help"
+            opts="-k -t -q -v -n -w -E -h --key --ttl --json --fence --token-file --label --quiet --verbose --strategy --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -85,6 +85,14 @@ _redlock() {
                     ;;
                 --token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --strategy)
+                    COMPREPLY=($(compgen -W "concurrent sequential" -- "${cur}"))
                     return 0
                     ;;
                 --wait)
@@ -157,14 +165,6 @@ _redlock() {
                     ;;
                 --restart-guard)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --label)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --strategy)
-                    COMPREPLY=($(compgen -W "concurrent sequential" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -401,7 +401,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-k -t -n -w -E -q -v -h --key --ttl --token --reentrant --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --min-hold --slots --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --label --fence --report --strategy --quiet --verbose --log-format --help"
+            opts="-k -t -q -v -n -w -E -h --key --ttl --token --reentrant --fence --label --report --quiet --verbose --log-format --strategy --nonblock --no-wait --wait --quorum-wait --conflict-exit-code --heartbeat --skip --min-hold --slots --max-runtime --kill-after --on-lost --grace --margin --leftover --group --die-with-parent --max-stopped --no-guardian --keep-credentials --nodes --config --username --password-file --tls-ca --tls-cert --tls-key --tls-server-name --tls-insecure --prefix --connect-timeout --node-timeout --restart-guard --allow-even-nodes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -425,6 +425,22 @@ _redlock() {
                     ;;
                 --token)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --strategy)
+                    COMPREPLY=($(compgen -W "concurrent sequential" -- "${cur}"))
                     return 0
                     ;;
                 --wait)
@@ -537,22 +553,6 @@ _redlock() {
                     ;;
                 --restart-guard)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --label)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --report)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --strategy)
-                    COMPREPLY=($(compgen -W "concurrent sequential" -- "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -28,7 +28,7 @@ complete -c redlock -n "__fish_redlock_needs_command" -s h -l help -d 'Print hel
 complete -c redlock -n "__fish_redlock_needs_command" -s V -l version -d 'Print version'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "sandbox" -d 'Start throw-away Redis masters on this machine, for trying out and for tests'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "run" -d 'Run a command while holding a lock'
-complete -c redlock -n "__fish_redlock_needs_command" -f -a "acquire" -d 'Take a lock and print its token, for scripts.'
+complete -c redlock -n "__fish_redlock_needs_command" -f -a "acquire" -d 'Take a lock and print its token, for scripts'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "extend" -d 'Prolong a lock held under a token'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "release" -d 'Give a lock back, by its token or by --force'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "unlock" -d 'Give a lock back, by its token or by --force'
@@ -39,6 +39,12 @@ complete -c redlock -n "__fish_redlock_using_subcommand sandbox" -s h -l help -d
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name; repeatable: all or nothing' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lock survives us' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l token -d 'Adopt a lock that `redlock acquire` took, for one step of a pipeline' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l report -d 'Write what became of the run, as one JSON object, when it is over' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l log-format -d 'How our own lines look: text, or one JSON object a line' -r -f -a "text\t''
+json\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
+sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait at most so long; without -n or -w: without limit' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l quorum-wait -d 'While waiting without limit, give up after so much continuous outage' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'The exit code for "held by somebody else", 0 to 255' -r
@@ -72,13 +78,10 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l prefix -d 'Put t
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l report -d 'Write what became of the run, as one JSON object, when it is over' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
-sequential\t'One after the other, as Redlock was first published'"
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l log-format -d 'How our own lines look: text, or one JSON object a line' -r -f -a "text\t''
-json\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l reentrant -d 'Run the command under the lock of a run around this one'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l fence -d 'Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say more: once per acquisition and extension, twice per node'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -l nonblock -d 'One true verdict now: run, or exit 75'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l skip -d 'For cron: when it is held, exit 0 without a byte of output'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l die-with-parent -d 'Treat the death of our parent as TERM, then KILL after --kill-after'
@@ -86,13 +89,13 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l no-guardian -d '
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l keep-credentials -d 'Leave passwords in the command\'s environment'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l fence -d 'Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say more: once per acquisition and extension, twice per node'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name; repeatable: all or nothing' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'When the lock ends by itself, unless it is extended or released before' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -d 'Write the token to this file as well (mode 0600), before anything is printed' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
+sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait at most so long; without -n or -w: without limit' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l quorum-wait -d 'While waiting without limit, give up after so much continuous outage' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s E -l conflict-exit-code -d 'The exit code for "held by somebody else", 0 to 255' -r
@@ -109,16 +112,13 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l prefix -d 'P
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-timeout -d 'How long resolving and connecting may take [default: ttl/5 in 20ms..1s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l node-timeout -d 'How long an answer may take [default: ttl/20 in 20ms..500ms]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l restart-guard -d 'When a node that restarted may vote: auto, strict, off, or an age [env: REDLOCK_RESTART_GUARD] [default: auto]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l strategy -d 'How the nodes are asked' -r -f -a "concurrent\t'All at once'
-sequential\t'One after the other, as Redlock was first published'"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l json -d 'Print one JSON object instead of the token'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l fence -d 'Compute a fencing token too, which --json shows: larger for every later holder'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say more: once per acquisition, twice per node'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -l nonblock -d 'One true verdict now: run, or exit 75'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-insecure -d 'Do not check the nodes\' certificates at all; said on standard error at every use'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l allow-even-nodes -d 'Accept an even number of nodes, for the time of a change of the list'
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Say nothing about waiting or a busy lock; errors are said all the same'
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say more: once per acquisition, twice per node'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -s k -l key -d 'The lock\'s name; repeatable [default inside of a run: the run\'s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand extend" -l token -d 'The token that `redlock acquire` printed [default inside of a run: the run\'s]' -r

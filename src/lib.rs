@@ -62,7 +62,7 @@ use crate::{
 /// thread when this is called.
 pub fn run_command_line(args: impl IntoIterator<Item = OsString>) -> Exit {
     match cli::parse(args) {
-        Ok(Cli { command: Command::Run(args) }) => run_under_lock(*args),
+        Ok(Cli { command: Command::Run(args) }) => run_under_lock(*args.0),
         Ok(Cli { command: Command::Acquire(args) }) => acquire(&args),
         Ok(Cli { command: Command::Extend(args) }) => extend(&args),
         Ok(Cli { command: Command::Release(args) }) => release(&args),

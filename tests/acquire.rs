@@ -266,3 +266,16 @@ fn users_of_one_machine_share_a_lock_and_no_file() {
         run(user).command(["echo", "ran"]).fails(75, "'k' is held by *").check();
     }
 }
+
+#[test]
+fn verbose_run_tells_its_whole_story() {
+    let fleet = fleet(3);
+    Redlock::run(fleet.nodes())
+        .args(["-v", "-t", "900ms"])
+        .shell("sleep 0.4")
+        .stderr_like(
+            "redlock: got 'k' on 3 of 3 nodes after *\nredlock: extended 'k' on 3 of 3 nodes\n\
+             redlock: let go of 'k' after *ms, extended once\n",
+        )
+        .check();
+}

@@ -464,7 +464,10 @@ fn secret_that_everybody_can_read_is_a_warning_where_it_is_seen() {
     let open =
         |path: &str, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     let run = || home.redlock(&["run", "-k", "k"]);
-    run().args(["-v", "true"]).stderr_like("redlock: got 'k' *\n").check();
+    run()
+        .args(["-v", "true"])
+        .stderr_like("redlock: got 'k' *\nredlock: let go of 'k' *\n")
+        .check();
     let findings = || {
         let out = home.redlock(&["doctor", "--json"]).output();
         let report: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
@@ -493,13 +496,19 @@ fn secret_that_everybody_can_read_is_a_warning_where_it_is_seen() {
     is_told("everybody on this machine can read the password in ", "secret-exposed", &[]);
     open(&pw, 0o640);
     home.config(&with_url);
-    run().args(["-v", "true"]).stderr_like("redlock: got 'k' *\n").check();
+    run()
+        .args(["-v", "true"])
+        .stderr_like("redlock: got 'k' *\nredlock: let go of 'k' *\n")
+        .check();
     open(&config, 0o644);
     is_told("everybody on this machine can read the configuration ", "secret-exposed", &[]);
     // The file is as open as before, and nothing in it is secret.
     home.config(&with_file);
     open(&config, 0o644);
-    run().args(["-v", "true"]).stderr_like("redlock: got 'k' *\n").check();
+    run()
+        .args(["-v", "true"])
+        .stderr_like("redlock: got 'k' *\nredlock: let go of 'k' *\n")
+        .check();
     let nodes = fleet.nodes().replace("redis://", "redis://app:pw@");
     let words = ["--nodes", &nodes];
     is_told("a password stands on the command line", "password-in-argv", &words);

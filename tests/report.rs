@@ -267,14 +267,16 @@ fn report_that_cannot_be_written_changes_nothing_and_is_a_warning() {
         .args(["-v", "--report", missing.to_str().unwrap()])
         .shell("exit 4")
         .exits(4)
-        .stderr_like(&format!("redlock: got *\n{told}\n"))
+        .stderr_like(&format!("redlock: got *\nredlock: let go of *\n{told}\n"))
         .check();
     assert_eq!(outcome.end, End::Exit(4));
     // The line with the code stays the last one.
     Redlock::run(fleet.nodes())
         .args(["-v", "--report", missing.to_str().unwrap(), "no-such-program"])
         .exits(127)
-        .stderr_like(&format!("redlock: got *\n{told}\nredlock: exit 127: *\n"))
+        .stderr_like(&format!(
+            "redlock: got *\nredlock: let go of *\n{told}\nredlock: exit 127: *\n"
+        ))
         .check();
     assert!(fs::read_dir(place.path()).unwrap().next().is_none());
 }

@@ -408,7 +408,7 @@ fn forced_release_reaches_a_holder_that_extends_rarely() {
         })
     });
     redlock(&fleet, &["release", "-k", "k", "--force", "--yes"])
-        .stderr_like("redlock: 'k' is held by *\nredlock: released 'k' on 3 of 3 nodes\n")
+        .stderr_like("redlock: 'k' is held by *\nredlock: released 'k' on * of 3 nodes\n")
         .check();
     run.check();
 }

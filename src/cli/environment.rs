@@ -26,14 +26,17 @@ pub fn without_empty(command: Command) -> Command {
     }
 }
 
-fn without(command: Command, unwanted: impl Fn(&Arg) -> bool + Copy) -> Command {
+fn without(mut command: Command, unwanted: impl Fn(&Arg) -> bool + Copy) -> Command {
+    // Options that come later have to be there.
+    command.build();
     command.mut_subcommands(|sub| {
         sub.mut_args(|arg| if unwanted(&arg) { arg.env(Resettable::Reset) } else { arg })
     })
 }
 
 /// The variable without which there would be another error, or none.
-pub fn culprit(command: &Command, args: &[OsString], error: &Error) -> Option<String> {
+pub fn culprit(mut command: Command, args: &[OsString], error: &Error) -> Option<String> {
+    command.build();
     let mut names: Vec<String> = command
         .get_subcommands()
         .flat_map(Command::get_arguments)

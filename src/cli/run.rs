@@ -42,6 +42,46 @@ pub struct RunArgs {
     /// since it would wait for itself.
     #[arg(long, conflicts_with_all = ["token", "no_wait", "wait", "quorum_wait", "conflict_exit_code", "skip", "heartbeat", "min_hold", "fence", "slots"])]
     pub reentrant: bool,
+    /// Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder.
+    ///
+    /// Costs one more round trip. A resource that keeps the largest number it has seen, and refuses
+    /// smaller ones, is safe also from a holder that was stopped for longer than its lock lasted.
+    #[arg(long)]
+    pub fence: bool,
+    /// A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL].
+    #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL", hide_env = true)]
+    pub label: Option<String>,
+    /// Write what became of the run, as one JSON object, when it is over.
+    ///
+    /// FILE is replaced as a whole; fd:N is appended to, and closed in the command. On every outcome
+    /// but a mistake in the command line; a report that cannot be written is a warning.
+    ///
+    /// v (1), outcome (ran, busy, timed-out, skipped, unavailable, refused, lost, max-runtime,
+    /// not-started, cancelled), exit (128 and the signal's number where the command died of one),
+    /// source of the exit code (command or redlock), key, label, host, start and end (RFC 3339,
+    /// UTC), wait_ms (for the lock), held_ms, extensions, failed_rounds (extensions that missed
+    /// their quorum), min_margin_ms (the least that was left of the lock's validity), nodes_ok
+    /// (those that took part the last time) of nodes, fingerprint (of the list of nodes). What does
+    /// not apply is null. New fields may come; v grows when one changes or goes.
+    ///
+    /// A FILE that ends in .prom becomes, for Prometheus's node_exporter, gauges with the label
+    /// key: redlock_last_start_timestamp_seconds, redlock_last_success_timestamp_seconds,
+    /// redlock_last_skip_timestamp_seconds, redlock_last_wait_seconds, redlock_last_held_seconds,
+    /// redlock_last_exit_code. What it says of other keys stays.
+    #[arg(long, value_name = "FILE|fd:N")]
+    pub report: Option<OsString>,
+    /// Say nothing about waiting or a busy lock; errors are said all the same.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Say more: once per acquisition and extension, twice per node.
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// How our own lines look: text, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub log_format: LogFormatArg,
+    /// How the nodes are asked.
+    #[arg(long, value_enum, default_value_t)]
+    pub strategy: StrategyArg,
     /// What runs under the lock, with its arguments, byte for byte; no shell.
     ///
     /// redlock stays its parent: somebody has to extend the lock, so the command cannot take
@@ -78,46 +118,6 @@ pub struct RunArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
     pub nodes: NodeArgs,
-    /// A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL].
-    #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL", hide_env = true)]
-    pub label: Option<String>,
-    /// Compute a fencing token too: REDLOCK_FENCING_TOKEN, larger for every later holder.
-    ///
-    /// Costs one more round trip. A resource that keeps the largest number it has seen, and refuses
-    /// smaller ones, is safe also from a holder that was stopped for longer than its lock lasted.
-    #[arg(long)]
-    pub fence: bool,
-    /// Write what became of the run, as one JSON object, when it is over.
-    ///
-    /// FILE is replaced as a whole; fd:N is appended to, and closed in the command. On every outcome
-    /// but a mistake in the command line; a report that cannot be written is a warning.
-    ///
-    /// v (1), outcome (ran, busy, timed-out, skipped, unavailable, refused, lost, max-runtime,
-    /// not-started, cancelled), exit (128 and the signal's number where the command died of one),
-    /// source of the exit code (command or redlock), key, label, host, start and end (RFC 3339,
-    /// UTC), wait_ms (for the lock), held_ms, extensions, failed_rounds (extensions that missed
-    /// their quorum), min_margin_ms (the least that was left of the lock's validity), nodes_ok
-    /// (those that took part the last time) of nodes, fingerprint (of the list of nodes). What does
-    /// not apply is null. New fields may come; v grows when one changes or goes.
-    ///
-    /// A FILE that ends in .prom becomes, for Prometheus's node_exporter, gauges with the label
-    /// key: redlock_last_start_timestamp_seconds, redlock_last_success_timestamp_seconds,
-    /// redlock_last_skip_timestamp_seconds, redlock_last_wait_seconds, redlock_last_held_seconds,
-    /// redlock_last_exit_code. What it says of other keys stays.
-    #[arg(long, value_name = "FILE|fd:N")]
-    pub report: Option<OsString>,
-    /// How the nodes are asked.
-    #[arg(long, value_enum, default_value_t)]
-    pub strategy: StrategyArg,
-    /// Say nothing about waiting or a busy lock; errors are said all the same.
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// Say more: once per acquisition and extension, twice per node.
-    #[arg(short, long, action = ArgAction::Count)]
-    pub verbose: u8,
-    /// How our own lines look: text, or one JSON object a line.
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub log_format: LogFormatArg,
 }
 
 /// What to do when the lock is held.

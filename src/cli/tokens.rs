@@ -36,24 +36,24 @@ pub struct AcquireArgs {
     /// written, the lock is released and the exit code is 125.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<std::path::PathBuf>,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
-    pub waiting: WaitArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
-    pub nodes: NodeArgs,
     /// A remark for everybody who finds the lock held, at most 200 bytes [env: REDLOCK_LABEL].
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL", hide_env = true)]
     pub label: Option<String>,
-    /// How the nodes are asked.
-    #[arg(long, value_enum, default_value_t)]
-    pub strategy: StrategyArg,
     /// Say nothing about waiting or a busy lock; errors are said all the same.
     #[arg(short, long)]
     pub quiet: bool,
     /// Say more: once per acquisition, twice per node.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
+    /// How the nodes are asked.
+    #[arg(long, value_enum, default_value_t)]
+    pub strategy: StrategyArg,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub waiting: WaitArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub nodes: NodeArgs,
 }
 
 /// The options of `redlock extend`.

@@ -210,7 +210,13 @@ impl<'a, L: Lock> Shell<'a, L> {
             Action::Finish => self.lock.finish(),
             Action::Extend => self.lock.extend(),
             Action::Say(notice) => self.say.say(notice),
-            Action::Report(figures) => report::write(self.plan, &figures, self.say),
+            Action::Report(figures) => {
+                if let Some(held) = figures.held {
+                    let extensions = figures.extensions;
+                    self.say.say(Notice::Over { held, extensions });
+                }
+                report::write(self.plan, &figures, self.say);
+            }
             Action::NameLeftover(since) => {
                 let processes = people(&self.kit.tree.descendants());
                 if !processes.is_empty() {

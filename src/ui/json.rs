@@ -34,6 +34,10 @@ pub fn object(notice: &Notice, text: &str, subject: &Subject, wall: SystemTime) 
         Notice::Acquired { waited } => {
             put("waited_ms", millis(*waited));
         }
+        Notice::Over { held, extensions } => {
+            put("held_ms", millis(*held));
+            put("extensions", (*extensions).into());
+        }
         Notice::Exit { code, reason } => {
             put("code", (*code).into());
             if let Reason::Denied(denial) = reason {
@@ -94,6 +98,7 @@ const fn event(notice: &Notice) -> &'static str {
         Notice::NodesGone => "nodes-gone",
         Notice::Untold { .. } => "untold",
         Notice::NotReleased { .. } => "not-released",
+        Notice::Over { .. } => "over",
         Notice::NotReported { .. } => "not-reported",
         Notice::Exit { .. } => "exit",
     }

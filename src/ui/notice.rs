@@ -129,6 +129,13 @@ pub enum Notice {
         /// What could not be done, and the system's words.
         error: String,
     },
+    /// `let go of 'K' after 3m 12s, extended 19 times`: a lock that was had is no more ours.
+    Over {
+        /// How long it was had.
+        held: Duration,
+        /// How often a quorum confirmed an extension.
+        extensions: u64,
+    },
     /// The one last line: `exit 75: ...reason...`. Comes exactly once, last of all, whenever the
     /// exit code is ours.
     Exit {

@@ -136,6 +136,14 @@ impl Subject {
                 "'{key}' could not be given back in time and may stay locked for up to {}",
                 show(*at_most)
             ),
+            Notice::Over { held, extensions } => {
+                let often = match extensions {
+                    0 => String::new(),
+                    1 => ", extended once".to_owned(),
+                    _ => format!(", extended {extensions} times"),
+                };
+                format!("let go of '{key}' after {}{often}", show(*held))
+            }
             Notice::NotReported { error } => format!("the report was not written: {error}"),
             Notice::Exit { code, reason } => format!("exit {code}: {}", self.reason(reason, now)),
         }

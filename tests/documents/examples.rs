@@ -14,10 +14,11 @@ use super::blocks::{self, Block};
 use crate::harness::{fleet, scratch, script, servers::Fleet};
 
 /// The programs that the examples run: what each of them checks of its arguments and environment.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("backup", r#"[ "$1" = --all ]"#),
     ("report", r#"[ "$1" = --mail ]"#),
     ("sync-mirror", ":"),
+    ("migrate", r#"[ "$REDLOCK_KEY" = database ]"#),
     ("build", ":"),
     ("deploy", r#"[ "$REDLOCK_KEY" = deploy-production ]"#),
     ("step1", r#"[ -n "$REDLOCK_TOKEN" ]"#),
@@ -191,7 +192,8 @@ fn lines_for_make_have_their_target() {
 /// Options that the documents name are options of ours, or of the programs in the examples.
 #[test]
 fn options_that_are_named_exist() {
-    let command = redlock::cli::command();
+    let mut command = redlock::cli::command();
+    command.build();
     let commands = command.get_subcommands();
     let mut known: Vec<String> = commands
         .flat_map(clap::Command::get_arguments)

@@ -55,7 +55,9 @@ fn committed_pages_and_completions_are_those_of_the_command_line() {
 
 #[test]
 fn every_page_says_what_every_option_does() {
-    for command in redlock::cli::command().get_subcommands() {
+    let mut program = redlock::cli::command();
+    program.build();
+    for command in program.get_subcommands() {
         for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
             assert!(option.get_help().is_some(), "{} of {}", option.get_id(), command.get_name());
         }

@@ -148,11 +148,15 @@ impl World<'_> {
     /// What the client sent to this node could not be known to it.
     pub(super) fn indeterminate(&self, actor: usize, place: usize, token: Token) -> bool {
         let a = &self.actors[actor];
+        let kept = a.outcome.ran && !a.plan.timing.min_hold.is_zero();
         let broken = |link: &Link| {
             let held = self.check.claim(actor).is_some_and(|claim| claim.token == token);
             // In a hold nothing undoes what a connection refused and did all the same.
             let unheard = link.path != Path::Whole || link.refused || (link.spoiled && held);
-            link.node == place && unheard && link.acquired.contains(&token)
+            // A release leaves nothing to extend. What is finished can still be, by what was sent
+            // before on a connection that was given up.
+            let raised = kept && link.deaf();
+            link.node == place && (raised || unheard && link.acquired.contains(&token))
         };
         let mut links = a.links.iter().map(|(_, link)| &self.links[*link]);
         let told = |node: &NodeIndex| a.plan.view[node.get()] == place;
