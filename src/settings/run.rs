@@ -266,6 +266,12 @@ pub(super) fn subject(keys: &[Key], sought: Sought, nodes: &Nodes, patience: Pat
         sought,
         nodes: nodes.names(),
         patience: promise(patience),
+        endurance: match patience {
+            Patience::Forever { outage } => {
+                format!("giving up after {} of it (--quorum-wait)", show(outage))
+            }
+            Patience::NoWait | Patience::Within(_) => promise(patience),
+        },
         limit: match patience {
             Patience::Within(limit) => Some(limit),
             Patience::NoWait | Patience::Forever { .. } => None,

@@ -153,7 +153,10 @@ impl Voice {
                 self.waited = *waited;
                 // Whoever was told about the wait is told about its end.
                 let was_told = self.heartbeat.take().is_some() && self.tone.hush == Hush::No;
-                return was_told.then(|| self.worded(notice, self.subject.got(*waited), wall));
+                // With -v the line with the number of nodes tells it.
+                let twice = self.tone.format == Format::Text && self.is_said(Level::Detail);
+                return (was_told && !twice)
+                    .then(|| self.worded(notice, self.subject.got(*waited), wall));
             }
             Notice::Note(Note::Acquired { nodes }) => {
                 let verbose = self.is_said(Level::Detail);

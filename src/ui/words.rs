@@ -28,6 +28,8 @@ pub struct Subject {
     pub nodes: Vec<String>,
     /// How the wait ends, for the line that announces it.
     pub patience: String,
+    /// How an outage ends, for the line about it.
+    pub endurance: String,
     /// How long it lasts at most.
     pub limit: Option<Duration>,
 }
@@ -154,7 +156,7 @@ impl Subject {
         match note {
             Note::Waiting(denial) => self.waiting(denial, now),
             Note::Outage(denial) => {
-                format!("{}; trying again, {}", self.denial(denial, now), self.patience)
+                format!("{}; trying again, {}", self.denial(denial, now), self.endurance)
             }
             Note::Nodes(_) => String::new(),
             Note::Recovered => "a quorum of nodes answers again".to_owned(),

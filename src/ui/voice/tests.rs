@@ -10,6 +10,7 @@ fn voice(tone: Tone) -> Voice {
         sought: Sought::All,
         nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
         patience: "waiting without limit (-n, -w D)".into(),
+        endurance: "giving up after 1m of it (--quorum-wait)".into(),
         limit: None,
     };
     Voice::new(subject, tone)
@@ -84,6 +85,23 @@ fn verbose_says_one_line_per_acquisition_when_all_nodes_have_answered() {
     assert_eq!(said(&mut voice, &got, 0), None);
     let all = Notice::Note(Note::Acquired { nodes: 3 });
     assert_eq!(said(&mut voice, &all, 0).unwrap(), "got 'K' on 3 of 3 nodes after 4ms");
+}
+
+#[test]
+fn outage_says_how_long_it_is_endured() {
+    let outage = Denial { verdict: Verdict::Unavailable, ..denial() };
+    let line = said(&mut voice(Tone::default()), &Notice::Note(Note::Outage(outage)), 0).unwrap();
+    assert!(line.ends_with("; trying again, giving up after 1m of it (--quorum-wait)"), "{line}");
+}
+
+#[test]
+fn verbose_tells_the_end_of_a_wait_once() {
+    let mut voice = voice(Tone { verbosity: 1, ..Tone::default() });
+    said(&mut voice, &Notice::Note(Note::Waiting(denial())), 0).unwrap();
+    let got = Notice::Acquired { waited: Duration::from_secs(192) };
+    assert_eq!(said(&mut voice, &got, 192), None);
+    let all = Notice::Note(Note::Acquired { nodes: 3 });
+    assert_eq!(said(&mut voice, &all, 192).unwrap(), "got 'K' on 3 of 3 nodes after 3m 12s");
 }
 
 #[test]
