@@ -279,3 +279,23 @@ fn verbose_run_tells_its_whole_story() {
         )
         .check();
 }
+
+#[test]
+fn holder_with_another_list_is_pointed_out_in_the_busy_message() {
+    let fleet = fleet(5);
+    let mut holder =
+        Redlock::run(fleet.nodes()).shell("echo ready; exec sleep 60").stdout_like("*").start();
+    holder.wait_stdout("ready\n");
+    let nodes = fleet.nodes();
+    let nodes: Vec<&str> = nodes.split(',').collect();
+    let (all, three) =
+        (nodes.iter().rev().copied().collect::<Vec<_>>().join(","), nodes[..3].join(","));
+    let remark = "another list of nodes, db or prefix";
+    // The order means nothing.
+    let same = Redlock::run(all).args(["-n", "true"]).output();
+    assert!(same.stderr.contains("is held by") && !same.stderr.contains(remark), "{same}");
+    let other = Redlock::run(three).args(["-n", "true"]).output();
+    assert!(other.stderr.contains(&format!("{remark} (5 nodes, here 3)")), "{other}");
+    holder.signal(rustix::process::Signal::TERM);
+    holder.output();
+}

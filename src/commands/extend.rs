@@ -53,7 +53,8 @@ pub(super) fn refuse(outcome: Outcome, tally: &Tally, target: &Target, done: &st
     if outcome == Outcome::NotOurs {
         let rest = troubles.map_or_else(String::new, |text| format!("; {text}"));
         let text = format!(
-            "the token does not hold '{key}' (any more): {} of {of} nodes do not carry it{rest}",
+            "the token does not hold '{key}' (any more): {} of {of} nodes do not carry it{rest}; \
+             who holds it: redlock status",
             tally.gone
         );
         return fail(Code::Lost, &text);

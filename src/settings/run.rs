@@ -265,6 +265,7 @@ pub(super) fn subject(keys: &[Key], sought: Sought, nodes: &Nodes, patience: Pat
         keys,
         sought,
         nodes: nodes.names(),
+        fleet: nodes.fleet.fingerprint(&nodes.prefix),
         patience: promise(patience),
         endurance: match patience {
             Patience::Forever { outage } => {

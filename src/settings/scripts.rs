@@ -287,14 +287,16 @@ fn surrounding(name: &str) -> Option<String> {
 
 fn surrounding_token() -> Result<Token, SettingsError> {
     let text = surrounding("REDLOCK_TOKEN").ok_or_else(|| {
-        SettingsError::usage("--token is needed (only inside of a run it is known)")
+        SettingsError::usage(
+            "--token is needed (it is known only inside of a run); redlock status KEY shows it",
+        )
     })?;
     token(&text)
 }
 
 fn surrounding_ttl() -> Result<Duration, SettingsError> {
     let text = surrounding("REDLOCK_TTL_MS").ok_or_else(|| {
-        SettingsError::usage("--ttl is needed (only inside of a run it is known)")
+        SettingsError::usage("--ttl is needed (it is known only inside of a run)")
     })?;
     let millis = text.parse().map_err(|_| SettingsError::usage("REDLOCK_TTL_MS is no number"))?;
     Ok(Duration::from_millis(millis))
@@ -305,7 +307,7 @@ fn surrounding_ttl() -> Result<Duration, SettingsError> {
 fn surrounding_keys() -> Result<Vec<OsString>, SettingsError> {
     let key = env::var_os("REDLOCK_KEY").filter(|key| !key.is_empty());
     let key = key.ok_or_else(|| {
-        SettingsError::usage("--key is needed (only inside of a run it is known)")
+        SettingsError::usage("--key is needed (it is known only inside of a run)")
     })?;
     if key.as_encoded_bytes().contains(&b' ') {
         return Err(SettingsError::usage(

@@ -105,6 +105,18 @@ pub fn sentence(
     }
 }
 
+/// Who stands in the way, as far as their values are ours.
+pub fn holders_of(denial: &Denial) -> impl Iterator<Item = Holder> {
+    let obstacles = denial.nodes.iter().filter_map(|view| match view {
+        NodeView::Held(obstacles) => Some(obstacles),
+        _ => None,
+    });
+    obstacles.flatten().filter_map(|obstacle| match &obstacle.occupant {
+        Occupant::Value(value) => Holder::of_value(value),
+        Occupant::Type(_) => None,
+    })
+}
+
 /// A run around us has the key at this place.
 fn ourselves(denial: &Denial, place: usize, keys: &[String]) -> String {
     let key = keys.get(place).map_or("", String::as_str);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     duration::show,
-    protocol::{Denial, NodeView, Note, Verdict, quorum},
+    protocol::{Denial, Holder, NodeView, Note, Verdict, quorum},
 };
 
 /// So many leftover processes are named.
@@ -26,6 +26,8 @@ pub struct Subject {
     pub sought: Sought,
     /// The nodes as they are written, in canonical order.
     pub nodes: Vec<String>,
+    /// Their fingerprint, which holders with the same list have too.
+    pub fleet: String,
     /// How the wait ends, for the line that announces it.
     pub patience: String,
     /// How an outage ends, for the line about it.
@@ -37,7 +39,24 @@ pub struct Subject {
 impl Subject {
     /// Why the lock could not be had.
     pub(super) fn denial(&self, denial: &Denial, now: SystemTime) -> String {
-        denial::sentence(denial, (&self.keys, self.sought), &self.nodes, now)
+        let mut text = denial::sentence(denial, (&self.keys, self.sought), &self.nodes, now);
+        if let Some(holder) = denial::holders_of(denial).find(|holder| self.is_elsewhere(holder)) {
+            let (theirs, ours) = (holder.n, self.nodes.len());
+            let count = if usize::from(theirs) == ours {
+                String::new()
+            } else {
+                format!(" ({theirs} nodes, here {ours})")
+            };
+            text.push_str("; the holder has another list of nodes, db or prefix");
+            text.push_str(&count);
+            text.push_str(", so that it may not exclude us: see redlock doctor");
+        }
+        text
+    }
+
+    /// Whether a holder's quorum and ours need not meet.
+    fn is_elsewhere(&self, holder: &Holder) -> bool {
+        usize::from(holder.n) != self.nodes.len() || holder.fleet != self.fleet
     }
 
     /// What a run waits for.
@@ -226,6 +245,9 @@ impl Subject {
             Reason::MaxStopped { limit } => format!(
                 "the command was stopped for longer than {} and got KILL (--max-stopped)",
                 show(*limit)
+            ),
+            Reason::NotFound { program } if program.contains(' ') => format!(
+                "command not found: '{program}'; no shell takes it apart: give each word by itself"
             ),
             Reason::NotFound { program } => format!("command not found: {program}"),
             Reason::NotExecutable { program, error } => {

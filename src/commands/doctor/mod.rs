@@ -116,8 +116,12 @@ impl Locks {
             check: "other-list",
             nodes: Vec::new(),
             what: format!(
-                "{} locks were taken with another list of nodes, db or prefix: {}",
-                self.foreign,
+                "{} taken with another list of nodes, db or prefix: {}",
+                if self.foreign == 1 {
+                    "1 lock was".into()
+                } else {
+                    format!("{} locks were", self.foreign)
+                },
                 self.examples.join(", ")
             ),
             endangers: "these locks: two lists may have a quorum each".into(),

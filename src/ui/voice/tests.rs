@@ -9,6 +9,7 @@ fn voice(tone: Tone) -> Voice {
         keys: vec!["K".into()],
         sought: Sought::All,
         nodes: ["a:1", "b:1", "c:1"].map(String::from).to_vec(),
+        fleet: "f".into(),
         patience: "waiting without limit (-n, -w D)".into(),
         endurance: "giving up after 1m of it (--quorum-wait)".into(),
         limit: None,
