@@ -15,45 +15,41 @@ use crate::{
 };
 
 impl Session {
-    /// Runs `work` on the attempt with everything it needs.
+    /// Runs `work` with everything that an attempt needs.
+    fn with_desk<T>(&mut self, now: Tick, work: impl FnOnce(&mut Phase, &mut Desk<'_>) -> T) -> T {
+        let value = valuer(&self.holder, now.since(self.started));
+        let electorate = self.guard.electorate(&self.links.told(), now);
+        let mut desk = Desk {
+            links: &mut self.links,
+            electorate: &electorate,
+            fencing: self.fencing,
+            views: &mut self.views,
+            random: &mut self.random,
+            timing: &self.timing,
+            value: &value,
+            now,
+        };
+        work(&mut self.phase, &mut desk)
+    }
+
+    /// Runs `work` on the attempt, if one is under way.
     pub(super) fn with_attempt<T>(
         &mut self,
         now: Tick,
         work: impl FnOnce(&mut Attempt, &mut Desk<'_>) -> T,
     ) -> Option<T> {
-        let value = valuer(&self.holder, now.since(self.started));
-        let electorate = self.guard.electorate(&self.links.told(), now);
-        let mut desk = Desk {
-            links: &mut self.links,
-            electorate: &electorate,
-            fencing: self.fencing,
-            views: &mut self.views,
-            random: &mut self.random,
-            timing: &self.timing,
-            value: &value,
-            now,
-        };
-        match &mut self.phase {
-            Phase::Trying(attempt) => Some(work(attempt, &mut desk)),
+        self.with_desk(now, |phase, desk| match phase {
+            Phase::Trying(attempt) => Some(work(attempt, desk)),
             _ => None,
-        }
+        })
     }
 
     pub(super) fn attempt(&mut self, place: Place, now: Tick) {
         self.focus(place.key());
-        let value = valuer(&self.holder, now.since(self.started));
-        let electorate = self.guard.electorate(&self.links.told(), now);
-        let mut desk = Desk {
-            links: &mut self.links,
-            electorate: &electorate,
-            fencing: self.fencing,
-            views: &mut self.views,
-            random: &mut self.random,
-            timing: &self.timing,
-            value: &value,
-            now,
-        };
-        self.phase = Phase::Trying(Attempt::start(self.nodes, self.strategy, &mut desk));
+        let (nodes, strategy) = (self.nodes, self.strategy);
+        self.with_desk(now, |phase, desk| {
+            *phase = Phase::Trying(Attempt::start(nodes, strategy, desk));
+        });
     }
 
     pub(super) fn step_attempt(&mut self, now: Tick) {
