@@ -274,7 +274,12 @@ fn young(youth: Youth) -> String {
             format!("{nodes} restarted less than {} ago and {vote} in {}", show(guard), show(time))
         }
         None => {
-            format!("{nodes} may have restarted less than {} ago (--restart-guard)", show(guard))
+            // Who does not tell, does not vote under the strict rule.
+            format!(
+                "{nodes} may have restarted less than {} ago, and the age of some is not known: \
+                 --restart-guard strict needs the right to INFO (+info)",
+                show(guard)
+            )
         }
     }
 }
