@@ -209,7 +209,9 @@ fn young_nodes_are_told_with_their_end() {
     );
     let one = "1 node restarted less than 30s ago and votes in 22s";
     assert!(told(youth(1, Some(s(22)))).ends_with(one));
-    assert!(told(youth(2, None)).ends_with("30s ago (--restart-guard)"));
+    assert!(
+        told(youth(2, None)).ends_with("--restart-guard strict needs the right to INFO (+info)")
+    );
 }
 
 #[test]
