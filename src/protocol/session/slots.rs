@@ -38,8 +38,8 @@ impl Session {
             && verdict == Verdict::Contended
     }
 
-    /// Whether there is no time left to look around: there always is for the first look. Where others come and go all the time, a slot
-    /// can be free in every look and taken in every attempt.
+    /// Whether there is no time left to look around: there always is for the first look. Where
+    /// others come and go all the time, a slot can be free in every look and taken in every attempt.
     fn is_late(&self, trip: Option<Duration>, now: Tick) -> bool {
         match self.patience {
             Patience::NoWait => {
