@@ -247,7 +247,9 @@ impl Views {
             NodeView::Held(obstacles) => {
                 let needed = obstacles.iter().filter(|o| place.needs(o.key));
                 let expiries: Option<Vec<_>> = needed.map(|o| o.expires_in).collect();
-                expiries.map(|all| all.into_iter().max().unwrap_or_default())
+                // Whole milliseconds, rounded down: a key with 0 left is still there.
+                let gone = |left: Duration| left.saturating_add(Duration::from_millis(1));
+                Some(expiries?.into_iter().max().map_or(Duration::ZERO, gone))
             }
             _ => None,
         };
@@ -301,5 +303,26 @@ mod tests {
         for nodes in ["kk---", "kkxxx", "k!--x", "xxx!!", "!!!!!", "-----", "k!xxx"] {
             assert!(!kin(nodes), "{nodes}");
         }
+    }
+
+    #[test]
+    fn key_in_its_last_millisecond_is_not_free_yet() {
+        let ms = Duration::from_millis;
+        let free_in = |nodes: [Option<u64>; 3]| {
+            let mut views = Views::new(3, None, Vec::new());
+            for (node, left) in (0..).map(NodeIndex).zip(nodes) {
+                let reply = left.map_or(Reply::Absent, |left| {
+                    let occupant = Occupant::Value(b"x".to_vec());
+                    let expires_in = Some(ms(left));
+                    Reply::Held(vec![Obstacle { key: 0, occupant, expires_in }])
+                });
+                views.learn(node, &reply, Tick::default());
+            }
+            views.free_in()
+        };
+        assert_eq!(free_in([Some(0), Some(0), Some(0)]), Some(ms(1)));
+        assert_eq!(free_in([None, Some(0), Some(9)]), Some(ms(1)));
+        assert_eq!(free_in([None, None, Some(9)]), Some(ms(0)));
+        assert_eq!(free_in([Some(4), Some(5), Some(6)]), Some(ms(6)));
     }
 }
