@@ -7,6 +7,9 @@
 //! `make bench` runs it. It is never a test: a number above its target is printed as `over`.
 //! `cargo bench --bench whole -- ROUNDS` sets how often (300).
 
+#[path = "support/report.rs"]
+#[expect(dead_code, reason = "what all benches share; here nothing is waited for")]
+mod report;
 #[allow(dead_code, clippy::unwrap_used, reason = "a harness of the tests, which need more of it")]
 #[path = "../tests/harness/tls.rs"]
 mod tls;
@@ -15,7 +18,6 @@ use std::{
     env,
     fmt::Write as _,
     fs,
-    io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     thread,
@@ -23,6 +25,8 @@ use std::{
 };
 
 use redlock::commands::sandbox::servers::Fleet;
+
+use self::report::{Outcome, verdict};
 
 const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -38,19 +42,8 @@ const RESIDENT: u64 = 3_500_000;
 const RESIDENT_TLS: u64 = 6_000_000;
 const BINARY: u64 = 3_000_000;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
 fn main() -> ExitCode {
-    match bench() {
-        Ok(text) => {
-            let _ = io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "bench: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    report::end(bench())
 }
 
 fn bench() -> Outcome<String> {
@@ -191,7 +184,6 @@ fn report(subjects: &mut [Subject], rounds: usize, residents: &[Resident; 2]) ->
     let [_, flock, floor, redlock, secure] = subjects else {
         return Err("five subjects".into());
     };
-    let verdict = |good: bool| if good { "ok" } else { "over" };
     writeln!(text)?;
     for (one, peer, target) in
         [(&*redlock, &*flock, TO_FLOCK), (redlock, floor, TO_FLOOR), (secure, redlock, TO_PLAIN)]

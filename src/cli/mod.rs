@@ -178,18 +178,7 @@ pub fn command() -> clap::Command {
 
 /// The exit codes of the commands that run nothing.
 const CODES: [(&str, &[Code]); 5] = [
-    (
-        "acquire",
-        &[
-            Code::Success,
-            Code::Usage,
-            Code::Unavailable,
-            Code::Busy,
-            Code::Refused,
-            Code::Config,
-            Code::Failure,
-        ],
-    ),
+    ("acquire", &VERDICT),
     ("extend", &ERRAND),
     ("release", &ERRAND),
     (
@@ -204,18 +193,18 @@ const CODES: [(&str, &[Code]); 5] = [
             Code::Failure,
         ],
     ),
-    (
-        "status",
-        &[
-            Code::Success,
-            Code::Usage,
-            Code::Unavailable,
-            Code::Busy,
-            Code::Refused,
-            Code::Config,
-            Code::Failure,
-        ],
-    ),
+    ("status", &VERDICT),
+];
+
+/// The exit codes of who asks whether a lock is free.
+const VERDICT: [Code; 7] = [
+    Code::Success,
+    Code::Usage,
+    Code::Unavailable,
+    Code::Busy,
+    Code::Refused,
+    Code::Config,
+    Code::Failure,
 ];
 
 /// The exit codes of an errand with a token.

@@ -41,6 +41,12 @@ impl Holder {
     /// The greatest length of a value in bytes.
     pub const MAX_VALUE: usize = 1024;
 
+    /// Whether it was taken with this list of so many nodes; if not, its quorum and one of this list
+    /// need not meet.
+    pub fn has_list(&self, nodes: usize, fleet: &str) -> bool {
+        usize::from(self.n) == nodes && self.fleet == fleet
+    }
+
     /// The value that holds the lock for `token`. Long words are cut so that it fits.
     pub fn value(&self, token: Token) -> String {
         let mut room = 255;

@@ -40,7 +40,8 @@ impl Subject {
     /// Why the lock could not be had.
     pub(super) fn denial(&self, denial: &Denial, now: SystemTime) -> String {
         let mut text = denial::sentence(denial, (&self.keys, self.sought), &self.nodes, now);
-        if let Some(holder) = denial::holders_of(denial).find(|holder| self.is_elsewhere(holder)) {
+        let elsewhere = |holder: &Holder| !holder.has_list(self.nodes.len(), &self.fleet);
+        if let Some(holder) = denial::holders_of(denial).find(elsewhere) {
             let (theirs, ours) = (holder.n, self.nodes.len());
             let count = if usize::from(theirs) == ours {
                 String::new()
@@ -52,11 +53,6 @@ impl Subject {
             text.push_str(", so that it may not exclude us: see redlock doctor");
         }
         text
-    }
-
-    /// Whether a holder's quorum and ours need not meet.
-    fn is_elsewhere(&self, holder: &Holder) -> bool {
-        usize::from(holder.n) != self.nodes.len() || holder.fleet != self.fleet
     }
 
     /// What a run waits for.

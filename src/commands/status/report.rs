@@ -201,8 +201,7 @@ impl<'a> Maker<'a> {
             token: token.map(|token| token.to_string()),
             advice: advice(state, &life, holder.as_ref(), leader.as_ref().map(|l| l.nodes.len())),
             holder: holder.map(|holder| HolderRow {
-                other_list: usize::from(holder.n) != lock.cells.len()
-                    || holder.fleet != self.fingerprint,
+                other_list: !holder.has_list(lock.cells.len(), &self.fingerprint),
                 host: holder.host,
                 pid: holder.pid,
                 user: holder.user,
